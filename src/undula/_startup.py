@@ -1,0 +1,57 @@
+"""What must happen before JAX starts: float64, and the option that makes small loops fast on the CPU.
+
+XLA's CPU backend dispatches every operation of a loop one by one, unless the loop is "small"; with the
+option below it compiles a whole small loop into one native function, and a recursion over the bodies of
+a robot becomes 15 to 25 times faster. XLA reads it from the environment when JAX starts its backend.
+"""
+
+import os
+import warnings
+
+import jax
+from jax._src import xla_bridge
+
+FLAG = "--xla_backend_extra_options"
+KEY = "xla_cpu_small_while_loop_byte_threshold"
+OPTION = f"{KEY}=1000000"
+
+
+class UndulaWarning(UserWarning):
+    """Any warning that undula gives; its own class, so that it can be filtered."""
+
+
+def with_fast_loops(flags: str) -> str:
+    """The value of XLA_FLAGS with the fast-loop option added; everything the user has set stays."""
+    words = flags.split()
+    for k, word in enumerate(words):
+        name, _, value = word.partition("=")
+        if name == FLAG:
+            if KEY not in value:
+                words[k] = f"{FLAG}={value},{OPTION}" if value else f"{FLAG}={OPTION}"
+            return " ".join(words)
+    return " ".join([*words, f"{FLAG}={OPTION}"])
+
+
+def fast_loops_active() -> bool:
+    """Whether JAX's CPU backend runs (or will run) with the fast-loop option."""
+    return _active
+
+
+def _start() -> bool:
+    flags = os.environ.get("XLA_FLAGS", "")
+    if KEY in flags:
+        return True
+    if xla_bridge.backends_are_initialized():
+        warnings.warn(
+            "JAX was started before undula was imported, so loops will run 15 to 25 times slower on the CPU; "
+            f'import undula first, or set XLA_FLAGS="{FLAG}={OPTION}" in the environment.',
+            UndulaWarning,
+            stacklevel=3,
+        )
+        return False
+    os.environ["XLA_FLAGS"] = with_fast_loops(flags)
+    return True
+
+
+jax.config.update("jax_enable_x64", True)
+_active = _start()

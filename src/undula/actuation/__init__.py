@@ -1,0 +1,1 @@
+"""Actuation: how the joints of a robot or animal are driven in time."""

@@ -1,0 +1,246 @@
+"""Dynamics of a system in a state: the functions that users call. All can be jitted, vmapped and differentiated.
+
+Generalised velocities are ordered as (base directions, coordinates): the components of the base twist that a free
+base's group leaves free (none for a fixed or driven base), then the internal coordinates.
+"""
+
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+from undula.dynamics.articulated import articulated, solve_base
+from undula.dynamics.composite import composites, coupling, locked_inertia, rate_inertia
+from undula.dynamics.inverse import gravity_as_acceleration, newton_euler, project
+from undula.joints.kinds import Relative
+from undula.lie.se3 import push_wrench
+from undula.lie.small import hat, matmul, matvec
+from undula.model.links import (
+    Links,
+    by_link,
+    by_rate,
+    coordinate_efforts,
+    joint_configuration,
+    joint_rates,
+    links_of,
+    placement_in_bodies,
+    relative_motion,
+)
+from undula.model.system import Acceleration, State, System, chart_force, reported_position
+
+
+class Efforts(NamedTuple):
+    """What a motion takes.
+
+    - `base`: (6,) wrench that the world must exert on the reference body, in its frame [N, N m].
+    - `v`: (nv,) effort of each coordinate's actuator [N m or N]; springs and dampers are already taken into account.
+    - `wrenches`: (bodies, 6) wrench that its parent exerts on each body, in the body's frame [N, N m].
+    """
+
+    base: Float[Array, "6"]
+    v: Float[Array, "nv"]
+    wrenches: Float[Array, "bodies 6"]
+
+
+def _relative(system: System, links: Links, state: State) -> tuple[Relative, Array]:
+    """Relative motion of all the joints, and their rates as padded rows."""
+    top = system.topology
+    rates = joint_rates(system, state.v)
+    return relative_motion(top, links.joints, joint_configuration(system, state.q), rates), by_link(top, rates)
+
+
+def passive_efforts(system: System, state: State) -> Float[Array, "nv"]:
+    """Efforts of the springs and dampers on the coordinates [N m or N]."""
+    stretch = reported_position(system.topology, state.q) - system.rest
+    return -chart_force(system.topology, state.q, system.stiffness * stretch) - system.damping * state.v
+
+
+def _external_on_links(system: System, links: Links, external: Array | None) -> Array | None:
+    """Wrenches on bodies gathered on their links."""
+    top = system.topology
+    if external is None or not top.fixed_levels:
+        return external
+    pushed = jax.vmap(push_wrench)(links.body_rotation, links.body_position, external)
+    return jnp.zeros((len(top.link_parents) + 1, 6)).at[top.link_of_body].add(pushed)
+
+
+def inverse_dynamics(
+    system: System,
+    state: State,
+    acceleration: Acceleration,
+    external: Float[Array, "bodies 6"] | None = None,
+) -> Efforts:
+    """Efforts that a given motion takes, whatever the roles (document 000, section 3.2).
+
+    **Arguments:**
+
+    - `state`, `acceleration`: the motion; `acceleration.base` is the derivative of the components of the base twist.
+    - `external`: (bodies, 6) wrenches of the surroundings on the bodies, in their frames [N, N m]; gravity is added.
+    """
+    top, links = system.topology, links_of(system)
+    rel, v = _relative(system, links, state)
+    deta0 = acceleration.base + gravity_as_acceleration(state.base.rotation, system.gravity)
+    dv = by_link(top, joint_rates(system, acceleration.v))
+    on_links = _external_on_links(system, links, external)
+    F = newton_euler(
+        top.slots, links.mass, links.moment, links.inertia, rel, state.base_twist, deta0, v, dv, on_links
+    )
+    tau = coordinate_efforts(system, by_rate(top, project(rel.S, F[1:])))
+    wrenches = F if not top.fixed_levels else _body_wrenches(system, state, acceleration, external)
+    return Efforts(F[0], tau - passive_efforts(system, state), wrenches)
+
+
+def _body_wrenches(system: System, state: State, acceleration: Acceleration, external: Array | None) -> Array:
+    """Wrenches between bodies, fixed joints included: the same recursion over bodies instead of links."""
+    top = system.topology
+    moment = system.mass[:, None] * system.com
+    inertia = system.inertia - jax.vmap(lambda s, c: matmul(hat(s), hat(c)))(moment, system.com)
+    rates, gains = joint_rates(system, state.v), joint_rates(system, acceleration.v)
+    moving = relative_motion(top, placement_in_bodies(system), joint_configuration(system, state.q), rates)
+    n, k = len(top.joints), top.columns
+    j = top.moving
+    rel = Relative(
+        system.joint_rotation.at[j].set(moving.R),
+        system.joint_position.at[j].set(moving.p),
+        jnp.zeros((n, 6, k)).at[j].set(moving.S),
+        jnp.zeros((n, 6)).at[j].set(moving.c),
+    )
+    v, dv = (jnp.zeros((n, k)).at[j].set(by_link(top, x)) for x in (rates, gains))
+    deta0 = acceleration.base + gravity_as_acceleration(state.base.rotation, system.gravity)
+    return newton_euler(top.body_slots, system.mass, moment, inertia, rel, state.base_twist, deta0, v, dv, external)
+
+
+def bias(system: System, state: State, external: Float[Array, "bodies 6"] | None = None) -> Float[Array, "n"]:
+    """Generalised efforts at zero acceleration: Coriolis, centrifugal, gravity, springs and dampers [N m or N]."""
+    efforts = inverse_dynamics(system, state, _still(system), external)
+    return jnp.concatenate([efforts.base[_directions(system)], efforts.v])
+
+
+def gravity_efforts(system: System, state: State) -> Float[Array, "n"]:
+    """Generalised efforts that hold the system still against gravity alone [N m or N]."""
+    still = State(state.base, state.q, jnp.zeros(6), jnp.zeros(system.nv))
+    efforts = inverse_dynamics(system, still, _still(system))
+    return jnp.concatenate([efforts.base[_directions(system)], efforts.v + passive_efforts(system, still)])
+
+
+def _still(system: System) -> Acceleration:
+    return Acceleration(jnp.zeros(6), jnp.zeros(system.nv))
+
+
+def _directions(system: System) -> np.ndarray:
+    return np.array(system.topology.base_directions, dtype=int)
+
+
+def _coupling(system: System, state: State) -> tuple[Array, Array, Array]:
+    """Locked inertia (6, 6), momenta of unit rates in the base (6, nv), and mass matrix of the coordinates (nv, nv)."""
+    top, links = system.topology, links_of(system)
+    rel, _ = _relative(system, links, state)
+    composite = composites(top, links, rel)
+    S, P = coupling(top, composite)
+    m = rate_inertia(top, S, P)
+    if top.mimics:
+        E = jax.jacfwd(lambda v: joint_rates(system, v))(jnp.zeros(system.nv))
+        P, m = matmul(E.T, P), matmul(E.T, matmul(m, E))
+    return locked_inertia(composite), P.T, m
+
+
+def mass_matrix(system: System, state: State) -> Float[Array, "n n"]:
+    """Mass matrix over (base directions, coordinates) [kg, kg m, kg m^2]."""
+    h = _directions(system)
+    locked, P, m = _coupling(system, state)
+    if len(h) == 0:
+        return m
+    return jnp.block([[locked[h][:, h], P[h]], [P[h].T, m]])
+
+
+def locomotion_inertia(system: System, state: State) -> tuple[Float[Array, "6 6"], Float[Array, "6 nv"]]:
+    """Locked inertia M_o+ and coupling oM_r: momentum in the base's frame = M_o+ eta_o + oM_r v (3.31)."""
+    locked, P, _ = _coupling(system, state)
+    return locked, P
+
+
+def locomotion_force(
+    system: System, state: State, dv: Float[Array, "nv"], external: Float[Array, "bodies 6"] | None = None
+) -> Float[Array, "6"]:
+    """F_o+ of (3.18): the wrench with M_o+ eta_o' = F_o+, for shape accelerations dv."""
+    return -inverse_dynamics(system, state, Acceleration(jnp.zeros(6), dv), external).base
+
+
+def forward_dynamics(
+    system: System,
+    state: State,
+    efforts: Float[Array, "nv"],
+    external: Float[Array, "bodies 6"] | None = None,
+) -> Acceleration:
+    """Accelerations under given actuator efforts [N m or N], all coordinates moving freely, whatever their roles.
+
+    A free base moves in its group; a fixed or driven base does not accelerate.
+    """
+    top = system.topology
+    unknown = np.ones(system.nv, bool)
+    known = _still(system)
+    return solve_dynamics(system, links_of(system), state, known, efforts, unknown, top.base_directions, external)[0]
+
+
+def solve_dynamics(
+    system: System,
+    links: Links,
+    state: State,
+    known: Acceleration,
+    efforts: Float[Array, "nv"],
+    unknown: np.ndarray,
+    base: tuple[int, ...],
+    external: Float[Array, "bodies 6"] | None = None,
+) -> tuple[Acceleration, Float[Array, "nv"], Float[Array, "6"]]:
+    """The hybrid problem: accelerations where they are unknown, actuator efforts and the base wrench everywhere.
+
+    `unknown` (static) marks the coordinates whose effort is given in `efforts`; the accelerations of the others, and of
+    the base except in its directions `base`, are given in `known`.
+    """
+    top = system.topology
+    if top.mimics and unknown[np.asarray(top.leaders)[np.asarray(top.mimics)]].any():
+        return _dense(system, state, known, efforts, unknown, base, external)
+    rel, v = _relative(system, links, state)
+    down = gravity_as_acceleration(state.base.rotation, system.gravity)
+    passive = passive_efforts(system, state)
+    on_links = _external_on_links(system, links, external)
+    dv = jnp.where(unknown, 0.0, known.v)
+    gains = by_link(top, joint_rates(system, dv))
+    eta0, deta0 = state.base_twist, known.base + down
+    if unknown.any():
+        is_unknown = np.zeros((len(top.link_parents), top.columns), bool)
+        is_unknown[top.rate_link - 1, top.rate_column] = unknown[np.asarray(top.leaders, dtype=int)]
+        # a mimic is driven here, so that only coordinates' own rates have given efforts
+        given = by_link(top, (efforts + passive)[np.asarray(top.leaders, dtype=int)])
+        out = articulated(
+            top, links, rel, base, eta0, deta0, v, gains, given, jnp.asarray(is_unknown), on_links
+        )
+        deta0, wrench, dv = out.deta0, out.wrench0, by_rate(top, out.dv)[top.own_rates]
+        tau = coordinate_efforts(system, by_rate(top, out.effort))
+    else:
+        masses = links.mass, links.moment, links.inertia
+        if base:
+            # the locomotion model M_o+ eta_o' = F_o+ (3.18), F_o+ from a recursion with eta_o' = 0 (3.28)
+            F = newton_euler(top.slots, *masses, rel, eta0, deta0.at[np.array(base)].set(0.0), v, gains, on_links)
+            M = locked_inertia(composites(top, links, rel))
+            deta0 = solve_base(M, F[0] - matvec(M, deta0.at[np.array(base)].set(0.0)), base, deta0)
+        F = newton_euler(top.slots, *masses, rel, eta0, deta0, v, gains, on_links)
+        wrench, tau = F[0], coordinate_efforts(system, by_rate(top, project(rel.S, F[1:])))
+    return Acceleration(deta0 - down, dv), tau - passive, wrench
+
+
+def _dense(system, state, known, efforts, unknown, base, external):
+    """The hybrid problem through the mass matrix: needed where a mimic joint follows a coordinate that moves freely."""
+    h = np.array(base, dtype=int)
+    start = Acceleration(known.base.at[h].set(0.0), jnp.where(unknown, 0.0, known.v))
+    needed = inverse_dynamics(system, state, start, external)
+    locked, P, m = _coupling(system, state)
+    M = jnp.block([[locked, P], [P.T, m]])
+    f = np.concatenate([h, 6 + np.flatnonzero(unknown)]).astype(int)
+    right = jnp.concatenate([-needed.base, efforts - needed.v])[f]
+    gain = jnp.zeros(6 + system.nv).at[f].set(jnp.linalg.solve(M[f][:, f], right))
+    acceleration = Acceleration(start.base + gain[:6], start.v + gain[6:])
+    found = matvec(M, gain)
+    return acceleration, needed.v + found[6:], needed.base + found[:6]

@@ -1,0 +1,1 @@
+"""Joints: maps from coordinates to relative pose, twist and acceleration."""

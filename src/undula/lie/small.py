@@ -1,0 +1,55 @@
+"""Products of 3-vectors and 3x3 matrices as sums of products.
+
+XLA turns `jnp.dot` into a library call that costs more than these products and keeps a loop from being compiled
+whole, so the recursions are written with the functions of this file. All take single vectors; use `jax.vmap` for
+more.
+"""
+
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+Vec3 = Float[Array, "3"]
+Mat3 = Float[Array, "3 3"]
+
+
+def cross(a: Vec3, b: Vec3) -> Vec3:
+    """Cross product a x b."""
+    return jnp.stack([a[1] * b[2] - a[2] * b[1], a[2] * b[0] - a[0] * b[2], a[0] * b[1] - a[1] * b[0]])
+
+
+def hat(a: Vec3) -> Mat3:
+    """The skew-symmetric matrix of a: hat(a) b = a x b."""
+    o = jnp.zeros_like(a[0])
+    return jnp.stack([jnp.stack([o, -a[2], a[1]]), jnp.stack([a[2], o, -a[0]]), jnp.stack([-a[1], a[0], o])])
+
+
+def matvec(A: Float[Array, "m n"], u: Float[Array, "n"]) -> Float[Array, "m"]:
+    """A u."""
+    return (A * u[None]).sum(1)
+
+
+def tmatvec(A: Float[Array, "m n"], u: Float[Array, "m"]) -> Float[Array, "n"]:
+    """A^T u."""
+    return (A * u[:, None]).sum(0)
+
+
+def matmul(A: Float[Array, "m n"], B: Float[Array, "n p"]) -> Float[Array, "m p"]:
+    """A B."""
+    return (A[:, :, None] * B[None]).sum(1)
+
+
+def outer(a: Float[Array, "m"], b: Float[Array, "n"]) -> Float[Array, "m n"]:
+    """a b^T."""
+    return a[:, None] * b[None]
+
+
+def solve_spd(D: Float[Array, "k k"], B: Float[Array, "k *c"]) -> Float[Array, "k *c"]:
+    """D^-1 B for a symmetric positive definite D of small, fixed size, by elimination without pivoting."""
+    k = D.shape[0]
+    if k == 1:
+        return B / D[0, 0]
+    W = jnp.concatenate([D, B.reshape(k, -1)], axis=1)
+    for i in range(k):
+        pivot = W[i] / W[i, i]
+        W = (W - outer(W[:, i], pivot)).at[i].set(pivot)
+    return W[:, k:].reshape(B.shape)

@@ -1,0 +1,143 @@
+"""Rotations: unit quaternions (w, x, y, z), matrices, rotation vectors.
+
+`exp`, `log` and their derivatives are smooth at the identity: below an angle of about 0.1 rad their coefficients
+come from series, so that neither values nor derivatives of any order divide by zero.
+"""
+
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+from undula.lie.small import Mat3, Vec3, cross, hat, matmul
+
+Quat = Float[Array, "4"]
+Scalar = Float[Array, ""]
+
+SERIES_BELOW = 1e-2  # on the squared angle; the first neglected term of the series is then below 1e-17
+
+
+def _series(x, coefficients):
+    out = jnp.full_like(x, coefficients[-1])
+    for c in coefficients[-2::-1]:
+        out = out * x + c
+    return out
+
+
+def _blend(x, closed, coefficients):
+    """closed(x) for large x = angle^2, its Taylor series for small x; the unused branch never sees a zero."""
+    small = x < SERIES_BELOW
+    return jnp.where(small, _series(jnp.where(small, x, 0.0), coefficients), closed(jnp.where(small, 1.0, x)))
+
+
+def sinc(x: Scalar) -> Scalar:
+    """sin(a)/a with x = a^2."""
+    return _blend(x, lambda x: jnp.sin(jnp.sqrt(x)) / jnp.sqrt(x), (1, -1 / 6, 1 / 120, -1 / 5040, 1 / 362880, -1 / 39916800))
+
+
+def cosc(x: Scalar) -> Scalar:
+    """(1 - cos(a))/a^2 with x = a^2."""
+    return _blend(
+        x,
+        lambda x: (1 - jnp.cos(jnp.sqrt(x))) / x,
+        (1 / 2, -1 / 24, 1 / 720, -1 / 40320, 1 / 3628800, -1 / 479001600),
+    )
+
+
+def sincc(x: Scalar) -> Scalar:
+    """(a - sin(a))/a^3 with x = a^2."""
+    return _blend(
+        x,
+        lambda x: (jnp.sqrt(x) - jnp.sin(jnp.sqrt(x))) / (x * jnp.sqrt(x)),
+        (1 / 6, -1 / 120, 1 / 5040, -1 / 362880, 1 / 39916800, -1 / 6227020800),
+    )
+
+
+def cotc(x: Scalar) -> Scalar:
+    """(1 - (a/2) cot(a/2))/a^2 with x = a^2, the coefficient of the inverse of dexp; regular up to a = 2 pi."""
+
+    def closed(x):
+        half = jnp.sqrt(x) / 2
+        return (1 - half * jnp.cos(half) / jnp.sin(half)) / x
+
+    return _blend(x, closed, (1 / 12, 1 / 720, 1 / 30240, 1 / 1209600, 1 / 47900160, 691 / 1307674368000))
+
+
+def exp(phi: Vec3) -> Quat:
+    """Unit quaternion of the rotation vector phi [rad]."""
+    quarter = (phi * phi).sum() / 4
+    return jnp.concatenate([_cos_of_square(quarter)[None], 0.5 * sinc(quarter) * phi])
+
+
+def _cos_of_square(x):
+    return 1 - x * cosc(x)
+
+
+def log(q: Quat) -> Vec3:
+    """Rotation vector [rad] of a unit quaternion, of angle at most pi."""
+    q = jnp.where(q[0] < 0, -q, q)
+    w, v = q[0], q[1:]
+    s2 = (v * v).sum()
+    small = s2 < 1e-4
+    # angle/sin(angle/2) = 2 asin(s)/s, s = sin(angle/2): a series in s^2, or the half-angle formula
+    series = 2 * _series(jnp.where(small, s2, 0.0), (1, 1 / 6, 3 / 40, 15 / 336, 105 / 3456, 945 / 42240))
+    s = jnp.sqrt(jnp.where(small, 1.0, s2))
+    return jnp.where(small, series, 2 * jnp.arctan2(s, w) / s) * v
+
+
+def multiply(a: Quat, b: Quat) -> Quat:
+    """Quaternion product: the rotation b followed, in the outer frame, by a."""
+    w = a[0] * b[0] - (a[1:] * b[1:]).sum()
+    return jnp.concatenate([w[None], a[0] * b[1:] + b[0] * a[1:] + cross(a[1:], b[1:])])
+
+
+def normalise(q: Quat) -> Quat:
+    """q divided by its norm."""
+    return q / jnp.sqrt((q * q).sum())
+
+
+def to_matrix(q: Quat) -> Mat3:
+    """Rotation matrix of a unit quaternion."""
+    w, x, y, z = q
+    return jnp.stack(
+        [
+            jnp.stack([1 - 2 * (y * y + z * z), 2 * (x * y - w * z), 2 * (x * z + w * y)]),
+            jnp.stack([2 * (x * y + w * z), 1 - 2 * (x * x + z * z), 2 * (y * z - w * x)]),
+            jnp.stack([2 * (x * z - w * y), 2 * (y * z + w * x), 1 - 2 * (x * x + y * y)]),
+        ]
+    )
+
+
+def from_matrix(R: Mat3) -> Quat:
+    """Unit quaternion, w >= 0, of a rotation matrix (Bar-Itzhack's four candidates, the best conditioned taken)."""
+    d = jnp.diagonal(R)
+    t = jnp.concatenate([d.sum()[None], d])
+    k = jnp.argmax(t)
+    off = jnp.stack([R[2, 1] - R[1, 2], R[0, 2] - R[2, 0], R[1, 0] - R[0, 1]])
+    sxy, sxz, syz = R[0, 1] + R[1, 0], R[0, 2] + R[2, 0], R[1, 2] + R[2, 1]
+    candidates = jnp.stack(
+        [
+            jnp.concatenate([(1 + t[0])[None], off]),
+            jnp.stack([off[0], 1 + 2 * d[0] - t[0], sxy, sxz]),
+            jnp.stack([off[1], sxy, 1 + 2 * d[1] - t[0], syz]),
+            jnp.stack([off[2], sxz, syz, 1 + 2 * d[2] - t[0]]),
+        ]
+    )
+    q = normalise(candidates[k])
+    return jnp.where(q[0] < 0, -q, q)
+
+
+def dexp(phi: Vec3) -> Mat3:
+    """Matrix of the body angular velocity: Omega = dexp(phi) phi' for R = exp(phi)."""
+    x, K = (phi * phi).sum(), hat(phi)
+    return jnp.eye(3) - cosc(x) * K + sincc(x) * matmul(K, K)
+
+
+def dexp_inverse(phi: Vec3) -> Mat3:
+    """Inverse of `dexp`: phi' = dexp_inverse(phi) Omega, for angles below 2 pi."""
+    x, K = (phi * phi).sum(), hat(phi)
+    return jnp.eye(3) + K / 2 + cotc(x) * matmul(K, K)
+
+
+def about_axis(axis: Vec3, angle: Scalar) -> Mat3:
+    """Rotation matrix by an angle [rad] about a unit axis; the identity if the axis is zero."""
+    K = hat(axis)
+    return jnp.eye(3) + jnp.sin(angle) * K + (1 - jnp.cos(angle)) * matmul(K, K)

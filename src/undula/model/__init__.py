@@ -1,0 +1,1 @@
+"""Authoring (`Builder`) and computing (`System`)."""

@@ -1,0 +1,326 @@
+"""Authoring: name bodies and joints in any order, then `build()` a validated, frozen `System`."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+
+from undula.actuation.laws import Law, stack
+from undula.joints.authoring import ROLES, Fixed, Joint
+from undula.lie import so3
+from undula.model import checks
+from undula.model.errors import ModelError, as_vector, is_traced
+from undula.model.system import Drive, Shape, System
+from undula.model.topology import GROUPS, Topology
+
+BASE_ROLES = ("fixed", "driven", "free")
+
+
+@dataclass(frozen=True)
+class _Body:
+    name: str
+    parent: str | None
+    joint: Joint | None
+    mass: Any
+    com: Any
+    inertia: Any
+    position: Any
+    rotation: Any
+    shapes: tuple[Shape, ...]
+
+
+class Builder:
+    """Describes a system.
+
+    The reference body comes from `base`, the others from `body`, in any order; `drive` and `force` give laws to several
+    coordinates at once. `build` sorts the bodies depth first, checks everything and returns a `System`.
+
+        b = Builder("pendulum")
+        b.base("ground")
+        b.body("arm", parent="ground", joint=Revolute((0, 1, 0)), mass=1.0, com=(0, 0, -0.5), inertia=(0.1, 0.1, 0.01))
+        system = b.build()
+    """
+
+    def __init__(self, name: str, gravity: Any = (0.0, 0.0, -9.81)):
+        """`gravity`: acceleration of gravity in the world [m/s^2]."""
+        self.name = name
+        self._gravity = as_vector(gravity, 3, "gravity")
+        self._bodies: list[_Body] = []
+        self._base: tuple[str, str, Any] | None = None
+        self._drives: list[tuple[str, tuple[str, ...], Any]] = []
+
+    def base(
+        self,
+        name: str = "base",
+        role: str = "fixed",
+        group: str = "SE3",
+        motion: Law | None = None,
+        mass: Any = 0.0,
+        com: Any = (0.0, 0.0, 0.0),
+        inertia: Any = 0.0,
+        shapes: Sequence[Shape] = (),
+    ) -> None:
+        """The reference body.
+
+        **Arguments:**
+
+        - `role`: "fixed", "driven" or "free"; `group`: what it moves in, one of R, R2, R3, SO2, SO3, SE2, SE3 (x; x and y;
+          x, y and z; about z; any rotation; x, y and about z; everything), in the axes of its initial pose.
+        - `motion`: for a driven base, a law with one component a direction of the group: world position [m] and rotation
+          vector [rad], in the order of the twist's components.
+        - `mass` [kg], `com` [m], `inertia` about the centre of mass [kg m^2] (a number, 3 principal values or a 3x3 matrix).
+        """
+        if self._base is not None:
+            raise ModelError(f"base '{name}': the system already has the base '{self._base[0]}'.")
+        if role not in BASE_ROLES:
+            raise ModelError(f"role of base '{name}' = {role!r}; it must be one of {', '.join(BASE_ROLES)}.")
+        if group not in GROUPS:
+            raise ModelError(f"group of base '{name}' = {group!r}; it must be one of {', '.join(GROUPS)}.")
+        if role == "driven" and motion is None:
+            raise ModelError(f"base '{name}' is driven but has no motion law.")
+        if role != "driven" and motion is not None:
+            raise ModelError(f"base '{name}' is {role}, so it cannot have a motion law.")
+        if motion is not None and motion.shape != (len(GROUPS[group]),):
+            raise ModelError(
+                f"motion of base '{name}' has the shape {motion.shape}; the group {group} needs ({len(GROUPS[group])},)."
+            )
+        self._base = (role, group, motion)
+        self._bodies.insert(0, _Body(name, None, None, mass, com, inertia, np.zeros(3), np.eye(3), tuple(shapes)))
+
+    def body(
+        self,
+        name: str,
+        parent: str,
+        joint: Joint,
+        mass: Any = 0.0,
+        com: Any = (0.0, 0.0, 0.0),
+        inertia: Any = 0.0,
+        position: Any = (0.0, 0.0, 0.0),
+        rotation: Any = None,
+        shapes: Sequence[Shape] = (),
+    ) -> None:
+        """A body on a joint.
+
+        **Arguments:**
+
+        - `parent`: the body that carries it; `joint`: Fixed, Revolute, Prismatic, Helical, Cylindrical, Universal, Spherical,
+          Planar or Free. The body's frame is the joint's frame, moved by the joint.
+        - `mass` [kg], `com` in the body frame [m], `inertia` about the centre of mass, in the body's axes [kg m^2]: a number,
+          3 principal values or a 3x3 matrix.
+        - `position` [m] and `rotation` (3x3 matrix or quaternion w, x, y, z) of the joint frame in the parent.
+        - `shapes`: what a viewer draws.
+        """
+        if not isinstance(joint, Joint):
+            raise ModelError(f"joint of body '{name}' = {joint!r}; it must be a joint, e.g. Revolute((0, 0, 1)).")
+        self._bodies.append(_Body(name, parent, joint, mass, com, inertia, position, rotation, tuple(shapes)))
+
+    def drive(self, coordinates: str | Sequence[str], law: Law) -> None:
+        """Makes coordinates driven: `law` gives their motion, one component a coordinate [rad or m]."""
+        self._drives.append(("driven", _names(coordinates), law))
+
+    def force(self, coordinates: str | Sequence[str], law: Any) -> None:
+        """Makes coordinates forced: `law` (of time) or a controller gives their efforts [N m or N]."""
+        self._drives.append(("forced", _names(coordinates), law))
+
+    def build(self) -> System:
+        """The frozen system, or a `ModelError` that names the culprit."""
+        if self._base is None:
+            raise ModelError(f"system '{self.name}' has no base: call base() first.")
+        bodies = checks.depth_first(self._bodies)
+        role, group, motion = self._base
+        joints = [b.joint for b in bodies[1:] if b.joint is not None]
+        joint_names = tuple(j.name or b.name for j, b in zip(joints, bodies[1:]))
+        checks.unique(joint_names, "joint")
+        table = _Coordinates(joint_names, joints)
+        drives = table.laws(self._drives)
+        roles = tuple(table.roles)
+        topology = Topology(
+            name=self.name,
+            bodies=tuple(b.name for b in bodies),
+            parents=tuple([b.name for b in bodies].index(str(b.parent)) for b in bodies[1:]),
+            joints=joint_names,
+            joint_types=tuple(type(j).__name__ for j in joints),
+            kinds=tuple(j.kind.name if j.kind else None for j in joints),
+            base_role=role,
+            base_group=group,
+            coordinates=tuple(table.names),
+            units=tuple(table.units),
+            roles=roles,
+            leaders=tuple(table.leaders),
+            mimics=tuple(table.mimics),
+        )
+        mass, com, inertia = _stacked([checks.inertial(b.name, b.mass, b.com, b.inertia) for b in bodies])
+        checks.masses(topology, mass)
+        place = [_placed(b.name, b.position, b.rotation) for b in bodies[1:]]
+        vectors = [j.vectors(f"joint '{n}'") for j, n in zip(joints, joint_names)]
+        return System(
+            mass=mass,
+            com=com,
+            inertia=inertia,
+            joint_position=_rows([p for p, _ in place], (3,)),
+            joint_rotation=_rows([R for _, R in place], (3, 3)),
+            axis=_rows([a for a, _ in vectors], (3,)),
+            second=_rows([b for _, b in vectors], (3,)),
+            stiffness=_rows(table.stiffness, ()),
+            damping=_rows(table.damping, ()),
+            rest=_rows(table.rest, ()),
+            mimic_scale=_rows(table.scale, ()),
+            mimic_offset=_rows(table.offset, ()),
+            gravity=jnp.asarray(self._gravity),
+            base_motion=motion,
+            motions=drives["driven"],
+            efforts=drives["forced"],
+            lower=tuple(table.lower),
+            upper=tuple(table.upper),
+            shapes=tuple(b.shapes for b in bodies),
+            topology=topology,
+        )
+
+
+class _Coordinates:
+    """Expands joints into coordinates: names, roles, springs, laws, and who follows whom."""
+
+    def __init__(self, joint_names: Sequence[str], joints: Sequence[Joint]):
+        self.names: list[str] = []
+        self.units: list[str] = []
+        self.roles: list[str] = []
+        self.stiffness: list[Any] = []
+        self.damping: list[Any] = []
+        self.rest: list[Any] = []
+        self.lower: list[float] = []
+        self.upper: list[float] = []
+        self.leaders: list[int] = []
+        self.mimics: list[int] = []
+        self.scale: list[float] = []
+        self.offset: list[float] = []
+        self._laws: list[tuple[str, tuple[str, ...], Any]] = []
+        self._joint_of: list[str] = []
+        self._indivisible: set[str] = set()
+        followers: list[tuple[int, str, Any]] = []
+        for name, joint in zip(joint_names, joints):
+            if joint.mimic is not None:
+                if joint.kind is None or joint.kind.dof != 1:
+                    raise ModelError(f"joint '{name}' is a mimic; only joints with one coordinate can be.")
+                followers.append((len(self.leaders), name, joint.mimic))
+                self.leaders.append(-1)
+                self.mimics.append(len(self.leaders) - 1)
+                self.scale.append(joint.mimic.multiplier)
+                self.offset.append(joint.mimic.offset)
+            elif not isinstance(joint, Fixed):
+                self._add(name, joint)
+        for rate, name, mimic in followers:
+            if mimic.leader not in self.names:
+                raise ModelError(f"joint '{name}' mimics '{mimic.leader}', which is not a single coordinate of the system.")
+            self.leaders[rate] = self.names.index(mimic.leader)
+
+    def _add(self, name: str, joint: Joint) -> None:
+        kind = joint.kind
+        assert kind is not None
+        names = tuple(f"{name}.{s}" if s else name for s in kind.suffixes)
+        self._joint_of += [name] * kind.dof
+        if kind.bracket is not None:
+            self._indivisible.add(name)
+        self.leaders += range(len(self.names), len(self.names) + kind.dof)
+        self.scale += [1.0] * kind.dof
+        self.offset += [0.0] * kind.dof
+        self.names += names
+        self.units += joint.units
+        self.roles += _each(joint.role, kind.dof, f"role of joint '{name}'")
+        for what in ("stiffness", "damping", "rest"):
+            values = _each(getattr(joint, what), kind.dof, f"{what} of joint '{name}'")
+            for v in values:
+                as_vector(v, 0, f"{what} of joint '{name}'")
+                if what != "rest" and not is_traced(v) and v < 0:
+                    raise ModelError(f"{what} of joint '{name}' = {v} is negative.")
+            getattr(self, what).extend(values)
+        lower, upper = (_each(x, kind.dof, f"limits of joint '{name}'") for x in joint.limits)
+        for lo, up in zip(lower, upper):
+            if not lo <= up:
+                raise ModelError(f"limits of joint '{name}' = ({lo}, {up}); the lower one must not exceed the upper one.")
+        self.lower += [float(x) for x in lower]
+        self.upper += [float(x) for x in upper]
+        if joint.motion is not None:
+            self._laws.append(("driven", names, joint.motion))
+        if joint.effort is not None:
+            self._laws.append(("forced", names, joint.effort))
+
+    def laws(self, given: Sequence[tuple[str, tuple[str, ...], Any]]) -> dict[str, tuple[Drive, ...]]:
+        """Checks roles against laws and packs the laws into `Drive`s; scalar laws of one form become one vector law."""
+        for k, role in enumerate(self.roles):
+            if role not in ROLES:
+                raise ModelError(f"role of coordinate '{self.names[k]}' = {role!r}; it must be one of {', '.join(ROLES)}.")
+        out: dict[str, list[Drive]] = {"driven": [], "forced": []}
+        single: dict[str, list[tuple[int, Law]]] = {"driven": [], "forced": []}
+        has_law: dict[int, str] = {}
+        for role, names, law in [*self._laws, *given]:
+            which = []
+            for name in names:
+                if name not in self.names:
+                    raise ModelError(f"there is no coordinate '{name}' to be {role}; the names are {', '.join(self.names)}.")
+                k = self.names.index(name)
+                if k in has_law:
+                    raise ModelError(f"coordinate '{name}' has two laws.")
+                has_law[k] = role
+                which.append(k)
+            for k in which:
+                self.roles[k] = role if self.roles[k] == "free" else self.roles[k]
+            shape = getattr(law, "shape", None)
+            if isinstance(law, Law) and shape == () and len(which) == 1:
+                single[role].append((which[0], law))
+            elif shape is not None and shape not in ((), (len(which),)):
+                raise ModelError(f"the law of {', '.join(names)} has the shape {shape}; it must be ({len(which)},).")
+            else:
+                out[role].append(Drive(law, tuple(which)))
+        for role, pairs in single.items():
+            if pairs:
+                out[role].append(Drive(stack([law for _, law in pairs]), tuple(k for k, _ in pairs)))
+        for k, name in enumerate(self.names):
+            if self.roles[k] == "driven" and has_law.get(k) != "driven":
+                raise ModelError(f"coordinate '{name}' is driven but has no motion law.")
+            if self.roles[k] == "forced" and has_law.get(k) != "forced":
+                raise ModelError(f"coordinate '{name}' is forced but has no effort law.")
+        for joint in self._indivisible:
+            mine = {self.roles[k] for k in range(len(self.names)) if self._joint_of[k] == joint}
+            if "driven" in mine and len(mine) > 1:
+                raise ModelError(f"joint '{joint}' is driven in some coordinates only; drive all of them or none.")
+        return {role: tuple(drives) for role, drives in out.items()}
+
+
+def _names(coordinates: str | Sequence[str]) -> tuple[str, ...]:
+    return (coordinates,) if isinstance(coordinates, str) else tuple(coordinates)
+
+
+def _each(value: Any, count: int, what: str) -> list[Any]:
+    """One value a coordinate, from one value or as many as there are coordinates."""
+    if isinstance(value, str) or not hasattr(value, "__len__"):
+        return [value] * count
+    if len(value) != count:
+        raise ModelError(f"{what} has {len(value)} values; it must have 1 or {count}.")
+    return list(value)
+
+
+def _placed(name: str, position: Any, rotation: Any) -> tuple[Any, Any]:
+    p = as_vector(position, 3, f"position of body '{name}'")
+    if rotation is None:
+        return p, np.eye(3)
+    R = jnp.asarray(rotation, dtype=float)
+    if R.shape == (4,):
+        R = so3.to_matrix(so3.normalise(R))
+    if R.shape != (3, 3):
+        raise ModelError(f"rotation of body '{name}' has the shape {R.shape}; it must be a quaternion or a 3x3 matrix.")
+    if not is_traced(R) and not np.allclose(R @ R.T, np.eye(3), atol=1e-6):
+        raise ModelError(f"rotation of body '{name}' is not orthonormal.")
+    return p, R
+
+
+def _rows(values: Sequence[Any], shape: tuple[int, ...]) -> Any:
+    if any(is_traced(v) for v in values):
+        return jnp.stack([jnp.asarray(v, dtype=float) for v in values])
+    return jnp.asarray(np.array([np.asarray(v, dtype=float) for v in values]).reshape(len(values), *shape))
+
+
+def _stacked(triples: Sequence[tuple[Any, Any, Any]]) -> tuple[Any, Any, Any]:
+    mass, com, inertia = zip(*triples)
+    return _rows(mass, ()), _rows(com, (3,)), _rows(inertia, (3, 3))

@@ -1,0 +1,107 @@
+"""What a model must satisfy before it is built; every refusal names the culprit."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+
+from undula.model.errors import ModelError, as_vector, is_traced
+from undula.model.topology import Topology
+
+TOLERANCE = 1e-9  # relative, for symmetry and the triangle inequality of inertias
+
+
+def unique(names: Sequence[str], what: str) -> None:
+    """Refuses two things of the same name."""
+    seen: set[str] = set()
+    for name in names:
+        if name in seen:
+            raise ModelError(f"there are two {what}s named '{name}'; names must be unique.")
+        seen.add(name)
+
+
+def depth_first(bodies: Sequence[Any]) -> list[Any]:
+    """The bodies sorted depth first from the base, children in the order in which they were added."""
+    unique([b.name for b in bodies], "body")
+    names = {b.name for b in bodies}
+    children: dict[str, list[Any]] = {}
+    for b in bodies[1:]:
+        if b.parent not in names:
+            raise ModelError(f"body '{b.name}' has the unknown parent '{b.parent}'; the bodies are {', '.join(sorted(names))}.")
+        children.setdefault(b.parent, []).append(b)
+    order, stack = [], [bodies[0]]
+    while stack:
+        b = stack.pop()
+        order.append(b)
+        stack += reversed(children.get(b.name, []))
+    if len(order) < len(bodies):
+        reached = {b.name for b in order}
+        raise ModelError(f"the bodies {' -> '.join(_cycle(bodies, reached))} form a cycle; a tree has none.")
+    return order
+
+
+def _cycle(bodies: Sequence[Any], reached: set[str]) -> list[str]:
+    parent = {b.name: b.parent for b in bodies}
+    name = next(b.name for b in bodies if b.name not in reached)
+    path: list[str] = []
+    while name not in path:
+        path.append(name)
+        name = parent[name]
+    return [*path[path.index(name) :], name]
+
+
+def inertial(name: str, mass: Any, com: Any, inertia: Any) -> tuple[Any, Any, Any]:
+    """Mass, centre and 3x3 inertia about it, checked; a number or three values stand for a diagonal inertia."""
+    m = as_vector(mass, 0, f"mass of body '{name}'")
+    c = as_vector(com, 3, f"com of body '{name}'")
+    what = f"inertia of body '{name}'"
+    shape = np.shape(inertia) if not is_traced(inertia) else inertia.shape
+    if shape == ():
+        I = as_vector(inertia, 0, what) * np.eye(3)
+    elif shape == (3,):
+        I = jnp.diag(jnp.asarray(as_vector(inertia, 3, what)))
+    elif shape == (3, 3):
+        I = jnp.asarray(inertia, dtype=float)
+    else:
+        raise ModelError(f"{what} has the shape {shape}; it must be a number, 3 values or a 3x3 matrix.")
+    if not is_traced(m) and m < 0:
+        raise ModelError(f"mass of body '{name}' = {float(m)} kg is negative.")
+    if not is_traced(I):
+        complaint = inertia_complaint(np.asarray(I))
+        if complaint:
+            raise ModelError(f"{what} {complaint}")
+    return m, c, I
+
+
+def inertia_complaint(I: np.ndarray) -> str | None:
+    """What is wrong with an inertia about a centre of mass, as the end of a sentence; None if nothing is."""
+    if not np.all(np.isfinite(I)):
+        return f"= {I.tolist()} is not finite."
+    scale = np.abs(I).max()
+    if np.abs(I - I.T).max() > TOLERANCE * scale:
+        return f"= {I.tolist()} is not symmetric."
+    low, mid, high = np.linalg.eigvalsh(I)
+    moments = f"principal moments {low:.6g}, {mid:.6g}, {high:.6g} kg m^2"
+    if low < -TOLERANCE * scale:
+        return f"has the {moments}; none may be negative."
+    if high > low + mid + TOLERANCE * scale:
+        return f"has the {moments}, which violate the triangle inequality: the largest may not exceed the sum of the others."
+    return None
+
+
+def masses(top: Topology, mass: Any) -> None:
+    """Refuses a body that must move but has no mass, on itself or beyond it."""
+    if is_traced(mass):
+        return
+    total = np.asarray(mass).copy()
+    for j in reversed(range(len(top.joints))):
+        total[top.parents[j]] += total[j + 1]
+    for j, kind in enumerate(top.kinds):
+        if kind is not None and total[j + 1] <= 0:
+            raise ModelError(
+                f"body '{top.bodies[j + 1]}' moves on the joint '{top.joints[j]}' but its mass, with all that it carries, is "
+                f"{total[j + 1]:g} kg; it must be positive."
+            )
+    if top.base_role == "free" and total[0] <= 0:
+        raise ModelError(f"the free base '{top.bodies[0]}' has the mass {total[0]:g} kg; it must be positive.")

@@ -1,0 +1,38 @@
+"""Refusals: one sentence with the name of the culprit, its value and what is allowed."""
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+
+class UndulaError(ValueError):
+    """Bad input to undula; the message is one sentence for the user."""
+
+
+class ModelError(UndulaError):
+    """A model that cannot be built."""
+
+
+def is_traced(value: Any) -> bool:
+    """Whether a value is being differentiated or compiled, so that it cannot be checked."""
+    return isinstance(value, jax.core.Tracer)
+
+
+def as_vector(value: Any, size: int, what: str) -> Any:
+    """value as an array of `size` numbers (0: a scalar), finite; left untouched inside if it is traced."""
+    leaves = value if isinstance(value, list | tuple) else [value]
+    if any(is_traced(x) for x in leaves):
+        out = jnp.asarray(value, dtype=float)
+    else:
+        try:
+            out = np.asarray(value, dtype=float)
+        except (TypeError, ValueError):
+            raise ModelError(f"{what} = {value!r} is not numeric.") from None
+        if not np.all(np.isfinite(out)):
+            raise ModelError(f"{what} = {np.asarray(value).tolist()} is not finite.")
+    if out.shape != ((size,) if size else ()):
+        wanted = f"{size} numbers" if size else "one number"
+        raise ModelError(f"{what} has the shape {out.shape}; it must be {wanted}.")
+    return out

@@ -1,0 +1,166 @@
+"""The numbers that the recursions run on: one entry a link (bodies rigidly fixed together), origin at its joint."""
+
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+from undula.joints.kinds import KINDS, Relative, place
+from undula.lie.small import hat, matmul, matvec
+from undula.model.system import System
+from undula.model.topology import Topology
+
+
+class Placement(NamedTuple):
+    """The joints that move, as placed in their parents."""
+
+    position: Float[Array, "joints 3"]
+    rotation: Float[Array, "joints 3 3"]
+    axis: Float[Array, "joints 3"]
+    second: Float[Array, "joints 3"]
+    turn: Float[Array, "joints 2 3 3"]  # rotation @ (axis^, axis^ axis^): then a screw's rotation needs no product
+
+
+class Links(NamedTuple):
+    """Inertias of the links 0..n about their own origins, the joints of the links 1..n, and the bodies in their links."""
+
+    mass: Float[Array, "links"]
+    moment: Float[Array, "links 3"]
+    inertia: Float[Array, "links 3 3"]
+    joints: Placement
+    body_position: Float[Array, "bodies 3"]
+    body_rotation: Float[Array, "bodies 3 3"]
+
+
+def links_of(system: System) -> Links:
+    """Merges the bodies that fixed joints hold together. Done once, outside time loops."""
+    top = system.topology
+    position, rotation = _bodies_in_links(system)
+
+    def about_link(m, com, I, p, R):
+        c = p + matvec(R, com)
+        K = hat(c)
+        return m * c, matmul(matmul(R, I), R.T) - m * matmul(K, K)
+
+    mass = system.mass
+    moment, inertia = jax.vmap(about_link)(mass, system.com, system.inertia, position, rotation)
+    if top.fixed_levels:
+        n = len(top.link_parents) + 1
+        mass, moment, inertia = (
+            jnp.zeros((n, *x.shape[1:])).at[top.link_of_body].add(x) for x in (mass, moment, inertia)
+        )
+    j = top.moving
+    parents = np.asarray(top.parents, dtype=int)[j]
+    p0, R0 = system.joint_position[j], system.joint_rotation[j]
+    if top.fixed_levels:
+        p0 = position[parents] + jax.vmap(matvec)(rotation[parents], p0)
+        R0 = jax.vmap(matmul)(rotation[parents], R0)
+    return Links(mass, moment, inertia, _placement(system, p0, R0), position, rotation)
+
+
+def placement_in_bodies(system: System) -> Placement:
+    """The joints that move, placed in their parent bodies instead of links."""
+    j = system.topology.moving
+    return _placement(system, system.joint_position[j], system.joint_rotation[j])
+
+
+def _placement(system: System, position: Array, rotation: Array) -> Placement:
+    def turns(R, a):
+        K = hat(a)
+        RK = matmul(R, K)
+        return jnp.stack([RK, matmul(RK, K)])
+
+    j = system.topology.moving
+    axis = system.axis[j]
+    return Placement(position, rotation, axis, system.second[j], jax.vmap(turns)(rotation, axis))
+
+
+def _bodies_in_links(system: System) -> tuple[Array, Array]:
+    n = len(system.body_names)
+    position, rotation = jnp.zeros((n, 3)), jnp.tile(jnp.eye(3), (n, 1, 1))
+    for bodies in system.topology.fixed_levels:
+        joints = bodies - 1
+        parents = np.asarray(system.topology.parents)[joints]
+        p, R = system.joint_position[joints], system.joint_rotation[joints]
+        position = position.at[bodies].set(position[parents] + jax.vmap(matvec)(rotation[parents], p))
+        rotation = rotation.at[bodies].set(jax.vmap(matmul)(rotation[parents], R))
+    return position, rotation
+
+
+def joint_configuration(system: System, q: Float[Array, "nq"]) -> Array:
+    """Configurations of all the joints, mimics included."""
+    top = system.topology
+    if not top.mimics:
+        return q
+    source, places = top.mimic_sources
+    rates = np.asarray(top.mimics)
+    followed = system.mimic_scale[rates] * q[source[places]] + system.mimic_offset[rates]
+    return q[source].at[places].set(followed)
+
+
+def joint_rates(system: System, v: Float[Array, "nv"]) -> Float[Array, "rates"]:
+    """Rates (or accelerations) of all the joints, mimics included."""
+    top = system.topology
+    return v if not top.mimics else system.mimic_scale * v[np.asarray(top.leaders)]
+
+
+def coordinate_efforts(system: System, tau: Float[Array, "rates"]) -> Float[Array, "nv"]:
+    """Efforts conjugate to the coordinates, from those conjugate to the joint rates (the transpose of `joint_rates`)."""
+    top = system.topology
+    if not top.mimics:
+        return tau
+    return jnp.zeros(top.nv).at[np.asarray(top.leaders)].add(system.mimic_scale * tau)
+
+
+def relative_motion(top: Topology, joints: Placement, q: Array, v: Float[Array, "rates"]) -> Relative:
+    """Relative poses, screw columns and S' v of all the joints, in the order of the links.
+
+    All joints of one kind are evaluated together. S is (links, 6, columns), padded with zero columns.
+    """
+    parts = []
+    for name, ids, iq, iv in top.kind_groups:
+        kind = KINDS[name]
+        if len(top.kind_groups) == 1:  # the indices are all of them, in order: no gathers
+            mine, qs, vs = joints, q.reshape(iq.shape), v.reshape(iv.shape)
+        else:
+            mine, qs, vs = Placement(*(x[ids] for x in joints)), q[iq], v[iv]
+        if name == "screw":
+            part = _screws(mine, qs)
+        else:
+            inside = jax.vmap(kind.relative)(mine.axis, mine.second, qs, vs)
+            part = jax.vmap(place)(mine.rotation, mine.position, inside)
+        parts.append(part._replace(S=jnp.pad(part.S, ((0, 0), (0, 0), (0, top.columns - kind.dof)))))
+    if not parts:
+        return Relative(jnp.zeros((0, 3, 3)), jnp.zeros((0, 3)), jnp.zeros((0, 6, 1)), jnp.zeros((0, 6)))
+    if len(parts) == 1:
+        return parts[0]
+    return jax.tree.map(lambda *x: jnp.concatenate(x)[top.link_order], *parts)
+
+
+def _screws(joints: Placement, q: Float[Array, "joints 1"]) -> Relative:
+    """The screw kind, already placed: by far the most frequent, so that its constant products are kept in `turn`."""
+    s, c = jnp.sin(q)[..., None], jnp.cos(q)[..., None]
+    R = joints.rotation + s * joints.turn[:, 0] + (1 - c) * joints.turn[:, 1]
+    p = joints.position + jax.vmap(matvec)(joints.rotation, joints.second) * q
+    S = jnp.concatenate([joints.second, joints.axis], axis=1)[..., None]
+    return Relative(R, p, S, jnp.zeros((q.shape[0], 6)))
+
+
+def by_link(top: Topology, rates: Float[Array, "rates"]) -> Float[Array, "joints columns"]:
+    """Values of the joint rates as a padded row a joint."""
+    n, k = len(top.link_parents), top.columns
+    if rates.shape[0] == n * k:
+        return rates.reshape(n, k)
+    return jnp.zeros((n, k)).at[top.rate_link - 1, top.rate_column].set(rates)
+
+
+def by_rate(top: Topology, padded: Float[Array, "joints columns"]) -> Float[Array, "rates"]:
+    """The inverse of `by_link`."""
+    n, k = padded.shape
+    if len(top.rate_link) == n * k:
+        return padded.reshape(n * k)
+    return padded[top.rate_link - 1, top.rate_column]
+
+
