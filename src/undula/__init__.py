@@ -1,9 +1,46 @@
-"""undula: locomotion dynamics of robots and animals that change shape."""
+"""undula: locomotion dynamics of robots and animals that change shape.
+
+Every public name is here, once. Start with `Builder` or `load_urdf`, then `run`.
+"""
 
 import undula._startup as _startup  # first: it sets options that JAX reads when it starts
-from undula._startup import UndulaWarning as UndulaWarning
-from undula._startup import fast_loops_active as fast_loops_active
+from undula._startup import UndulaWarning as UndulaWarning, fast_loops_active as fast_loops_active
+from undula._version import __version__ as __version__
+from undula.actuation.controllers import ProportionalDerivative as ProportionalDerivative
+from undula.actuation.laws import (
+    Constant as Constant,
+    Function as Function,
+    Law as Law,
+    Polynomial as Polynomial,
+    Product as Product,
+    Quintic as Quintic,
+    Retimed as Retimed,
+    Sinusoid as Sinusoid,
+    SoftStart as SoftStart,
+    Sum as Sum,
+    TravellingWave as TravellingWave,
+    stack as stack,
+)
+from undula.actuation.samples import CubicSpline as CubicSpline, QuinticSpline as QuinticSpline, Sampled as Sampled
+from undula.dynamics.hybrid import (
+    Solution as Solution,
+    driven_motion as driven_motion,
+    hybrid_dynamics as hybrid_dynamics,
+)
+from undula.dynamics.kinematics import (
+    body_accelerations as body_accelerations,
+    body_jacobian as body_jacobian,
+    body_poses as body_poses,
+    body_twists as body_twists,
+    centre_of_mass as centre_of_mass,
+    kinetic_energy as kinetic_energy,
+    momentum as momentum,
+    point_jacobian as point_jacobian,
+    point_position as point_position,
+    potential_energy as potential_energy,
+)
 from undula.dynamics.model import (
+    Efforts as Efforts,
     bias as bias,
     forward_dynamics as forward_dynamics,
     gravity_efforts as gravity_efforts,
@@ -12,10 +49,30 @@ from undula.dynamics.model import (
     locomotion_inertia as locomotion_inertia,
     mass_matrix as mass_matrix,
 )
-from undula.joints.authoring import (
-    Cylindrical as Cylindrical, Fixed as Fixed, Free as Free, Helical as Helical, Mimic as Mimic, Planar as Planar,
-    Prismatic as Prismatic, Revolute as Revolute, Spherical as Spherical, Universal as Universal,
+from undula.geometry.connection import (
+    connection as connection,
+    reconstruct as reconstruct,
+    resting_twist as resting_twist,
 )
+from undula.integrate.base import Integrator as Integrator
+from undula.integrate.euler import SemiImplicitEuler as SemiImplicitEuler
+from undula.integrate.run import Run as Run, run as run
+from undula.integrate.runge_kutta import RungeKutta4 as RungeKutta4
+from undula.integrate.simulate import Sample as Sample, sample as sample, simulate as simulate
+from undula.io.urdf import load_urdf as load_urdf
+from undula.joints.authoring import (
+    Cylindrical as Cylindrical,
+    Fixed as Fixed,
+    Free as Free,
+    Helical as Helical,
+    Mimic as Mimic,
+    Planar as Planar,
+    Prismatic as Prismatic,
+    Revolute as Revolute,
+    Spherical as Spherical,
+    Universal as Universal,
+)
+from undula.lie.se3 import Pose as Pose
 from undula.model.builder import Builder as Builder
 from undula.model.errors import ModelError as ModelError, UndulaError as UndulaError
 from undula.model.system import Acceleration as Acceleration, Shape as Shape, State as State, System as System

@@ -496,6 +496,13 @@ class Stack(Law):
         return joined if len(parts) == 1 else joined[np.array(self.places)]
 
 
+def _joined(*leaves: Any) -> Array:
+    """Leaves along a new first axis; by NumPy where possible, since JAX would compile for each count."""
+    if any(is_traced(leaf) for leaf in leaves):
+        return jnp.stack(leaves)
+    return jnp.asarray(np.stack(leaves))
+
+
 def stack(laws: Sequence[Any]) -> Law:
     """Scalar laws (or numbers) joined into one vector law of shape (len(laws),), in the order given.
 
@@ -513,10 +520,7 @@ def stack(laws: Sequence[Any]) -> Law:
             )
         leaves, structure = jax.tree.flatten(law)
         groups.setdefault((structure, tuple(np.shape(leaf) for leaf in leaves)), []).append(k)
-    batches = tuple(
-        jax.tree.map(lambda *leaves: jnp.stack(leaves), *[scalars[k] for k in members])
-        for members in groups.values()
-    )
+    batches = tuple(jax.tree.map(_joined, *[scalars[k] for k in members]) for members in groups.values())
     order = [k for members in groups.values() for k in members]
     sizes = tuple(len(members) for members in groups.values())
     return Stack(batches, sizes, tuple(np.argsort(order).tolist()))

@@ -91,13 +91,12 @@ class QuinticSpline(_Spline):
 
     def __init__(self, times: Any, values: Any):
         knots, samples = _samples("QuinticSpline", times, values, at_least=6)
-        breaks = np.delete(knots, [1, 2, -3, -2])  # "not-a-knot": one polynomial from sample 0 to 3
 
         def solve(y: NumpyArray) -> NumpyArray:
             spline = scipy.interpolate.make_interp_spline(knots, y, k=5)
-            return np.stack([spline(breaks[:-1], nu=k) / math.factorial(k) for k in range(6)], axis=1)
+            return np.stack([spline(knots[:-1], nu=k) / math.factorial(k) for k in range(6)], axis=1)
 
-        self.breaks = jnp.asarray(breaks)
+        self.breaks = jnp.asarray(knots)
         self.coefficients = _coefficients(solve, samples, periodic=False)
         self.periodic = False
 

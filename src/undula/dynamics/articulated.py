@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Bool, Float
 
 from undula.dynamics.frames import Aligned, align
@@ -132,7 +133,9 @@ def solve_base(M: Array, bias: Array, base: tuple[int, ...], deta0: Array) -> Fl
     """Base acceleration with H^T (M deta0 + bias) = 0 in its unknown directions; M is O-centred, in the base's frame."""
     if not base:
         return deta0
-    h = jnp.array(base)
-    known = deta0.at[h].set(0.0)
-    right = -(matvec(M, known) + bias)[h]
-    return known.at[h].set(solve_spd(M[h][:, h], right))
+    free = np.zeros(6)
+    free[list(base)] = 1.0
+    known = deta0 * (1 - free)
+    right = -(matvec(M, known) + bias) * free
+    # the known directions get an identity block, so that one closed form serves every group
+    return known + solve_spd(M * outer(free, free) + np.diag(1 - free), right)

@@ -14,7 +14,7 @@ from undula.dynamics.frames import link_frames
 from undula.dynamics.scan import inward
 from undula.joints.kinds import Relative
 from undula.lie import se3
-from undula.lie.small import cross, hat, matmul, matvec
+from undula.lie.small import cross, hat, matmul, matvec, outer
 from undula.model.links import Links
 from undula.model.topology import Topology
 
@@ -79,10 +79,14 @@ def coupling(top: Topology, composite: Composite) -> tuple[Float[Array, "rates 6
     return S, jax.vmap(unit_momentum)(*inertias, S)
 
 
-def rate_inertia(top: Topology, S: Float[Array, "rates 6"], P: Float[Array, "rates 6"]) -> Float[Array, "rates rates"]:
-    """Mass matrix of the joint rates: S_i^T M_j+ S_j where link i carries link j, by symmetry elsewhere."""
-    above = jnp.asarray(top.ancestry)
-    product = (S[:, None] * P[None]).sum(-1) if len(S) <= 16 else S @ P.T
-    upper = jnp.where(above, product, 0.0)
-    below = jnp.asarray(np.logical_and(top.ancestry.T, ~top.ancestry))
-    return upper + jnp.where(below, product.T, 0.0)
+def inertia_of_columns(above: np.ndarray, S: Float[Array, "n 6"], P: Float[Array, "n 6"]) -> Float[Array, "n n"]:
+    """Mass matrix of columns with screws S and unit momenta P, `above[i, j]` where column i carries column j.
+
+    Its entry is S_i . P_j there, and by symmetry S_j . P_i where j carries i. Sums of outer products compile into one
+    loop; a product of matrices and a transposition would not.
+    """
+    carries = jnp.asarray(above, dtype=S.dtype)
+    carried = jnp.asarray(above.T & ~above, dtype=S.dtype)
+    forward = sum(outer(S[:, k], P[:, k]) for k in range(6))
+    backward = sum(outer(P[:, k], S[:, k]) for k in range(6))
+    return carries * forward + carried * backward

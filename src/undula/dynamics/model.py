@@ -12,7 +12,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from undula.dynamics.articulated import articulated, solve_base
-from undula.dynamics.composite import composites, coupling, locked_inertia, rate_inertia
+from undula.dynamics.composite import composites, coupling, inertia_of_columns, locked_inertia
 from undula.dynamics.inverse import gravity_as_acceleration, newton_euler, project
 from undula.joints.kinds import Relative
 from undula.lie.se3 import push_wrench
@@ -133,32 +133,39 @@ def _directions(system: System) -> np.ndarray:
     return np.array(system.topology.base_directions, dtype=int)
 
 
-def _coupling(system: System, state: State) -> tuple[Array, Array, Array]:
-    """Locked inertia (6, 6), momenta of unit rates in the base (6, nv), and mass matrix of the coordinates (nv, nv)."""
+def _momenta(system: System, state: State) -> tuple[Array, Array, Array]:
+    """Locked inertia (6, 6); screws (rates, 6) and momenta (rates, 6) of unit joint rates, about the base's origin."""
     top, links = system.topology, links_of(system)
     rel, _ = _relative(system, links, state)
     composite = composites(top, links, rel)
-    S, P = coupling(top, composite)
-    m = rate_inertia(top, S, P)
-    if top.mimics:
-        E = jax.jacfwd(lambda v: joint_rates(system, v))(jnp.zeros(system.nv))
-        P, m = matmul(E.T, P), matmul(E.T, matmul(m, E))
-    return locked_inertia(composite), P.T, m
+    return locked_inertia(composite), *coupling(top, composite)
 
 
 def mass_matrix(system: System, state: State) -> Float[Array, "n n"]:
     """Mass matrix over (base directions, coordinates) [kg, kg m, kg m^2]."""
-    h = _directions(system)
-    locked, P, m = _coupling(system, state)
-    if len(h) == 0:
-        return m
-    return jnp.block([[locked[h][:, h], P[h]], [P[h].T, m]])
+    return _mass_matrix(system, state, system.topology.base_directions)
+
+
+def _mass_matrix(system: System, state: State, base: tuple[int, ...]) -> Float[Array, "n n"]:
+    top, m = system.topology, len(base)
+    locked, S, P = _momenta(system, state)
+    h = np.array(base, dtype=int)
+    S, P = jnp.concatenate([jnp.eye(6)[h], S]), jnp.concatenate([locked[h], P])
+    above = np.ones((len(S), len(S)), bool)  # the base carries everything
+    above[m:, :m] = False
+    above[m:, m:] = top.ancestry
+    M = inertia_of_columns(above, S, P)
+    if top.mimics:
+        E = jnp.eye(m + system.nv)[np.concatenate([np.arange(m), m + np.asarray(top.leaders)])]
+        E = E * jnp.concatenate([jnp.ones(m), system.mimic_scale])[:, None]
+        M = E.T @ M @ E
+    return M
 
 
 def locomotion_inertia(system: System, state: State) -> tuple[Float[Array, "6 6"], Float[Array, "6 nv"]]:
     """Locked inertia M_o+ and coupling oM_r: momentum in the base's frame = M_o+ eta_o + oM_r v (3.31)."""
-    locked, P, _ = _coupling(system, state)
-    return locked, P
+    locked, _, P = _momenta(system, state)
+    return locked, jax.vmap(lambda column: coordinate_efforts(system, column), 1)(P).reshape(6, system.nv)
 
 
 def locomotion_force(
@@ -236,8 +243,7 @@ def _dense(system, state, known, efforts, unknown, base, external):
     h = np.array(base, dtype=int)
     start = Acceleration(known.base.at[h].set(0.0), jnp.where(unknown, 0.0, known.v))
     needed = inverse_dynamics(system, state, start, external)
-    locked, P, m = _coupling(system, state)
-    M = jnp.block([[locked, P], [P.T, m]])
+    M = _mass_matrix(system, state, tuple(range(6)))
     f = np.concatenate([h, 6 + np.flatnonzero(unknown)]).astype(int)
     right = jnp.concatenate([-needed.base, efforts - needed.v])[f]
     gain = jnp.zeros(6 + system.nv).at[f].set(jnp.linalg.solve(M[f][:, f], right))

@@ -41,6 +41,7 @@ class Kind(NamedTuple):
     to_chart: Callable[[Configuration], Rates]  # the coordinates that are reported: they add, or are exponential
     from_chart: Callable[[Rates], Configuration]
     chart_rate: Callable[[Configuration], Float[Array, "dof dof"]]  # N with chart' = N v
+    from_chart_rate: Callable[[Rates, Rates], Rates]  # v of a chart's value and rate
     bracket: Callable[[Rates, Rates], Rates] | None
 
     @property
@@ -95,6 +96,10 @@ def _same(q):
     return q
 
 
+def _second(x, dx):
+    return dx
+
+
 def _rates_are_velocities(q):
     return jnp.eye(q.shape[0])
 
@@ -117,10 +122,19 @@ def _free_chart_rate(q):
     return jnp.block([[so3.to_matrix(q[3:]), o], [o, so3.dexp_inverse(so3.log(q[3:]))]])
 
 
+def _spherical_velocity(x, dx):
+    return matvec(so3.dexp(x), dx)
+
+
+def _free_velocity(x, dx):
+    R = so3.to_matrix(so3.exp(x[3:]))
+    return jnp.concatenate([tmatvec(R, dx[:3]), matvec(so3.dexp(x[3:]), dx[3:])])
+
+
 def _adding(name, suffixes, units, relative) -> Kind:
     n = len(suffixes)
     neutral = (0.0,) * n
-    return Kind(name, suffixes, units, n, neutral, relative, _add, _same, _same, _rates_are_velocities, None)
+    return Kind(name, suffixes, units, n, neutral, relative, _add, _same, _same, _rates_are_velocities, _second, None)
 
 
 KINDS: dict[str, Kind] = {
@@ -141,6 +155,7 @@ KINDS: dict[str, Kind] = {
             so3.log,
             so3.exp,
             lambda q: so3.dexp_inverse(so3.log(q)),
+            _spherical_velocity,
             cross,
         ),
         Kind(
@@ -154,6 +169,7 @@ KINDS: dict[str, Kind] = {
             _free_chart,
             lambda x: jnp.concatenate([x[:3], so3.exp(x[3:])]),
             _free_chart_rate,
+            _free_velocity,
             se3.bracket,
         ),
     )

@@ -43,13 +43,26 @@ def outer(a: Float[Array, "m"], b: Float[Array, "n"]) -> Float[Array, "m n"]:
     return a[:, None] * b[None]
 
 
+def inverse3(A: Mat3) -> Mat3:
+    """Inverse of a 3x3 matrix by cross products of its rows."""
+    c0, c1, c2 = cross(A[1], A[2]), cross(A[2], A[0]), cross(A[0], A[1])
+    return jnp.stack([c0, c1, c2], axis=1) / (A[0] * c0).sum()
+
+
 def solve_spd(D: Float[Array, "k k"], B: Float[Array, "k *c"]) -> Float[Array, "k *c"]:
-    """D^-1 B for a symmetric positive definite D of small, fixed size, by elimination without pivoting."""
+    """D^-1 B for a symmetric positive definite D of size 1, 2, 3 or 6, in closed form (no pivots, no loops)."""
     k = D.shape[0]
+    if B.ndim == 1:
+        return solve_spd(D, B[:, None])[:, 0]
     if k == 1:
         return B / D[0, 0]
-    W = jnp.concatenate([D, B.reshape(k, -1)], axis=1)
-    for i in range(k):
-        pivot = W[i] / W[i, i]
-        W = (W - outer(W[:, i], pivot)).at[i].set(pivot)
-    return W[:, k:].reshape(B.shape)
+    if k == 2:
+        adjugate = jnp.stack([jnp.stack([D[1, 1], -D[0, 1]]), jnp.stack([-D[1, 0], D[0, 0]])])
+        return matmul(adjugate, B) / (D[0, 0] * D[1, 1] - D[0, 1] * D[1, 0])
+    if k == 3:
+        return matmul(inverse3(D), B)
+    P, Q, S = D[:3, :3], D[:3, 3:], D[3:, 3:]  # 6: eliminate the first half, solve the second
+    Pi = inverse3(P)
+    PiQ = matmul(Pi, Q)
+    low = matmul(inverse3(S - matmul(Q.T, PiQ)), B[3:] - matmul(PiQ.T, B[:3]))
+    return jnp.concatenate([matmul(Pi, B[:3]) - matmul(PiQ, low), low])

@@ -9,7 +9,7 @@ import numpy as np
 
 from undula.actuation.laws import Law, stack
 from undula.joints.authoring import ROLES, Fixed, Joint
-from undula.lie import so3
+from undula.lie import se3, so3
 from undula.model import checks
 from undula.model.errors import ModelError, as_vector, is_traced
 from undula.model.system import Drive, Shape, System
@@ -60,6 +60,8 @@ class Builder:
         mass: Any = 0.0,
         com: Any = (0.0, 0.0, 0.0),
         inertia: Any = 0.0,
+        position: Any = (0.0, 0.0, 0.0),
+        rotation: Any = None,
         shapes: Sequence[Shape] = (),
     ) -> None:
         """The reference body.
@@ -68,12 +70,13 @@ class Builder:
 
         - `role`: "fixed", "driven" or "free"; `group`: what it moves in, one of R, R2, R3, SO2, SO3, SE2, SE3 (x; x and y;
           x, y and z; about z; any rotation; x, y and about z; everything), in the axes of its initial pose.
-        - `motion`: for a driven base, a law with one component a direction of the group: world position [m] and rotation
-          vector [rad], in the order of the twist's components.
+        - `motion`: for a driven base, a law with one component a direction of the group: position [m] and rotation vector
+          [rad] in the frame (`position`, `rotation`), in the order of the twist's components.
+        - `position` [m] and `rotation` (3x3 matrix or quaternion) of the base in the world, where a free base starts.
         - `mass` [kg], `com` [m], `inertia` about the centre of mass [kg m^2] (a number, 3 principal values or a 3x3 matrix).
         """
         if self._base is not None:
-            raise ModelError(f"base '{name}': the system already has the base '{self._base[0]}'.")
+            raise ModelError(f"base '{name}': the system already has the base '{self._bodies[0].name}'.")
         if role not in BASE_ROLES:
             raise ModelError(f"role of base '{name}' = {role!r}; it must be one of {', '.join(BASE_ROLES)}.")
         if group not in GROUPS:
@@ -87,7 +90,7 @@ class Builder:
                 f"motion of base '{name}' has the shape {motion.shape}; the group {group} needs ({len(GROUPS[group])},)."
             )
         self._base = (role, group, motion)
-        self._bodies.insert(0, _Body(name, None, None, mass, com, inertia, np.zeros(3), np.eye(3), tuple(shapes)))
+        self._bodies.insert(0, _Body(name, None, None, mass, com, inertia, position, rotation, tuple(shapes)))
 
     def body(
         self,
@@ -153,7 +156,7 @@ class Builder:
         )
         mass, com, inertia = _stacked([checks.inertial(b.name, b.mass, b.com, b.inertia) for b in bodies])
         checks.masses(topology, mass)
-        place = [_placed(b.name, b.position, b.rotation) for b in bodies[1:]]
+        base_place, *place = [_placed(b.name, b.position, b.rotation) for b in bodies]
         vectors = [j.vectors(f"joint '{n}'") for j, n in zip(joints, joint_names)]
         return System(
             mass=mass,
@@ -169,6 +172,7 @@ class Builder:
             mimic_scale=_rows(table.scale, ()),
             mimic_offset=_rows(table.offset, ()),
             gravity=jnp.asarray(self._gravity),
+            base_pose=se3.Pose(jnp.asarray(base_place[0]), so3.from_matrix(jnp.asarray(base_place[1]))),
             base_motion=motion,
             motions=drives["driven"],
             efforts=drives["forced"],

@@ -90,6 +90,8 @@ class System(eqx.Module):
     mimic_offset: Float[Array, "rates"]
     gravity: Float[Array, "3"]
     """Acceleration of gravity in the world [m/s^2]"""
+    base_pose: se3.Pose
+    """Pose of a fixed base in the world; where a free base starts by default; the frame that a driven base moves in"""
     base_motion: Any
     """Law of a driven base (one component a direction of its group), or None"""
     motions: tuple[Drive, ...]
@@ -138,7 +140,7 @@ class System(eqx.Module):
         base_quaternion: Any = None,
         base_twist: Any = None,
     ) -> State:
-        """A state from what is given; the rest is zero.
+        """A state from what is given; the rest is zero, and the base is where the model puts it.
 
         **Arguments:**
 
@@ -146,10 +148,12 @@ class System(eqx.Module):
           spherical joint are its rotation vector, those of a free joint its position and rotation vector.
         - `base_position` (3,) [m], `base_quaternion` (4,) (w, x, y, z), `base_twist` (6,) body twist [m/s, rad/s].
         """
-        quaternion = np.array([1.0, 0, 0, 0]) if base_quaternion is None else base_quaternion
-        quaternion = jnp.asarray(quaternion, dtype=float)
+        position_0 = self.base_pose.position if base_position is None else base_position
+        quaternion_0 = self.base_pose.quaternion if base_quaternion is None else base_quaternion
         return State(
-            base=se3.Pose(_array(base_position, 3, "base_position"), so3.normalise(quaternion)),
+            base=se3.Pose(
+                _array(position_0, 3, "base_position"), so3.normalise(_array(quaternion_0, 4, "base_quaternion"))
+            ),
             q=configuration(self.topology, self._by_name(position, "position")),
             base_twist=_array(base_twist, 6, "base_twist"),
             v=self._by_name(velocity, "velocity"),
@@ -245,6 +249,23 @@ def bracket(topology: Topology, a: Float[Array, "nv"], b: Float[Array, "nv"]) ->
         if kind.bracket is not None:
             out = out.at[iv].set(jax.vmap(kind.bracket)(a[iv], b[iv]))
     return out
+
+
+def chart_motion(topology: Topology, x: Float[Array, "nv"], dx: Float[Array, "nv"], ddx: Float[Array, "nv"]):
+    """Configuration (nq), velocities (nv) and accelerations (nv) of reported coordinates and their two derivatives."""
+    if topology.adds:
+        return x, dx, ddx
+
+    def velocity(x, dx):
+        out = dx
+        for name, _, iv in topology.coordinate_groups:
+            kind = KINDS[name]
+            if kind.bracket is not None:
+                out = out.at[iv].set(jax.vmap(kind.from_chart_rate)(x[iv], dx[iv]))
+        return out
+
+    v, dv = jax.jvp(velocity, (x, dx), (dx, ddx))
+    return configuration(topology, x), v, dv
 
 
 def chart_force(topology: Topology, q: Float[Array, "nq"], force: Float[Array, "nv"]) -> Float[Array, "nv"]:

@@ -1,0 +1,33 @@
+"""Controllers: efforts of forced coordinates as functions of time and of their own motion."""
+
+from typing import Any
+
+import equinox as eqx
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+from undula.actuation.laws import Law, as_law
+
+
+class ProportionalDerivative(eqx.Module):
+    """Effort = -kp (x - reference) - kd (v - reference rate), coordinate by coordinate.
+
+    **Arguments:**
+
+    - `kp` [N m/rad or N/m], `kd` [N m s/rad or N s/m]: a number, or one a coordinate.
+    - `reference`: a law, or constant coordinates [rad or m].
+
+    Any callable (t, positions, velocities) -> efforts can stand in its place; a pytree, if it has parameters.
+    """
+
+    kp: Array
+    kd: Array
+    reference: Law
+
+    def __init__(self, kp: Any, kd: Any, reference: Any):
+        self.kp, self.kd = jnp.asarray(kp, dtype=float), jnp.asarray(kd, dtype=float)
+        self.reference = as_law(reference)
+
+    def __call__(self, t: Any, position: Float[Array, "n"], velocity: Float[Array, "n"]) -> Float[Array, "n"]:
+        wanted, rate, _ = self.reference(t)
+        return -self.kp * (position - wanted) - self.kd * (velocity - rate)

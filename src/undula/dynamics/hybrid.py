@@ -1,0 +1,113 @@
+"""The fundamental problem: with every coordinate in its role, find the accelerations and the efforts."""
+
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+from undula.actuation.laws import Law
+from undula.dynamics.model import solve_dynamics
+from undula.joints.kinds import KINDS
+from undula.lie import se3
+from undula.model.links import Links, links_of
+from undula.model.system import Acceleration, State, System, chart_motion, reported_position
+from undula.model.topology import GROUPS
+
+
+class Solution(NamedTuple):
+    """What moves and what it takes.
+
+    - `state`: the state, with the driven coordinates where their laws put them.
+    - `acceleration`: of the base (6,) and the coordinates (nv,).
+    - `efforts`: (nv,) of the actuators: found for driven, given for forced, zero for free coordinates [N m or N].
+    - `base_wrench`: (6,) exerted by the world on the reference body, in its frame; zero in a free base's directions.
+    """
+
+    state: State
+    acceleration: Acceleration
+    efforts: Float[Array, "nv"]
+    base_wrench: Float[Array, "6"]
+
+
+def driven_motion(system: System, t: Any, state: State) -> tuple[State, Acceleration]:
+    """The state with driven coordinates and base as their laws say at time t [s], and their accelerations.
+
+    Accelerations of everything that is not driven are zero.
+    """
+    top = system.topology
+    q, v, dv = state.q, state.v, jnp.zeros(system.nv)
+    if system.motions:
+        x, dx, ddx = reported_position(top, q), jnp.zeros(system.nv), jnp.zeros(system.nv)
+        which = []
+        for drive in system.motions:
+            i = np.array(drive.which)
+            value, rate, gain = drive.law(t)
+            x, dx, ddx = x.at[i].set(value), dx.at[i].set(rate), ddx.at[i].set(gain)
+            which.append(i)
+        driven = np.zeros(system.nv, bool)
+        driven[np.concatenate(which)] = True
+        q_law, v_law, dv_law = chart_motion(top, x, dx, ddx)
+        q = jnp.where(_configurations(system, driven), q_law, q)
+        v, dv = jnp.where(driven, v_law, v), jnp.where(driven, dv_law, dv)
+    base, eta, deta = _driven_base(system, t, state)
+    return State(base, q, eta, v), Acceleration(deta, dv)
+
+
+def _configurations(system: System, driven: np.ndarray) -> np.ndarray:
+    """Which entries of the configuration belong to driven coordinates."""
+    out = np.zeros(system.topology.nq, bool)
+    for _, iq, iv in system.topology.coordinate_groups:
+        out[iq] = driven[iv][:, :1] if iq.shape != iv.shape else driven[iv]
+    return out
+
+
+def _driven_base(system: System, t: Any, state: State) -> tuple[se3.Pose, Array, Array]:
+    if system.base_motion is None:
+        return state.base, state.base_twist, jnp.zeros(6)
+    i = np.array(GROUPS[system.topology.base_group])
+    x, dx, ddx = (jnp.zeros(6).at[i].set(part) for part in system.base_motion(t))
+    chart = KINDS["free"]
+    eta, deta = jax.jvp(chart.from_chart_rate, (x, dx), (dx, ddx))
+    g = chart.from_chart(x)
+    return system.base_pose @ se3.Pose(g[:3], g[3:]), eta, deta
+
+
+def given_efforts(system: System, t: Any, state: State) -> Float[Array, "nv"]:
+    """Efforts of the forced coordinates at time t [N m or N]; zero elsewhere."""
+    out = jnp.zeros(system.nv)
+    if system.efforts:
+        x = reported_position(system.topology, state.q)
+        for drive in system.efforts:
+            i = np.array(drive.which)
+            law = drive.law
+            effort = law.value(t) if isinstance(law, Law) else law(t, x[i], state.v[i])
+            out = out.at[i].set(effort)
+    return out
+
+
+def hybrid_dynamics(
+    system: System,
+    t: Any,
+    state: State,
+    external: Float[Array, "bodies 6"] | None = None,
+    links: Links | None = None,
+) -> Solution:
+    """Accelerations and efforts of a system at time t [s], each coordinate in its role.
+
+    **Arguments:**
+
+    - `state`: the entries of driven coordinates are ignored; their laws replace them.
+    - `external`: (bodies, 6) wrenches of the surroundings on the bodies, in their frames [N, N m].
+    - `links`: `links_of(system)`, if it was computed before.
+    """
+    top = system.topology
+    links = links_of(system) if links is None else links
+    state, known = driven_motion(system, t, state)
+    unknown = np.array([role != "driven" for role in top.roles], dtype=bool)
+    efforts = given_efforts(system, t, state)
+    found = solve_dynamics(system, links, state, known, efforts, unknown, top.base_directions, external)
+    return Solution(state, *found)
+
+

@@ -1,0 +1,16 @@
+"""The gallery: systems of the documents, each described in one file."""
+
+from importlib import import_module
+
+from undula.gallery.scenario import Scenario
+from undula.model.errors import UndulaError
+
+# one module an entry, loaded when it is asked for
+NAMES = ("satellite", "falling-cat", "space-arm", "robot-arm", "double-pendulum", "free-body", "chain")
+
+
+def load(name: str) -> Scenario:
+    """The gallery entry of that name."""
+    if name not in NAMES:
+        raise UndulaError(f"there is no scenario '{name}'; the gallery has {', '.join(NAMES)}.")
+    return import_module(f"undula.gallery.{name.replace('-', '_')}").SCENARIO

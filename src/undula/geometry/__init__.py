@@ -1,0 +1,1 @@
+"""Geometry of locomotion: connections and what is reconstructed from them."""

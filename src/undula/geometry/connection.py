@@ -1,0 +1,67 @@
+"""The mechanical connection: net motion of a free system that starts at rest (document 000, section 3.4.3).
+
+Without external forces and with zero momentum, M_o+ eta_o + oM_r r' = 0 at all times (3.31), so that the net motion is
+kinematics: eta_o = -A(r) r'.
+"""
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+from undula.dynamics.hybrid import driven_motion
+from undula.dynamics.model import locomotion_inertia
+from undula.lie import se3, so3
+from undula.lie.small import matvec, outer, solve_spd
+from undula.model.errors import UndulaError
+from undula.model.system import State, System
+from undula.model.topology import GROUPS
+
+
+def connection(system: System, q: Float[Array, "nq"]) -> Float[Array, "6 nv"]:
+    """A(r) of (3.32): the base twist of a free system at rest is -A(r) r' [m/rad, 1, ...].
+
+    Rows outside the base's group are zero.
+    """
+    if system.topology.base_role != "free":
+        raise UndulaError(f"system '{system.name}' has a {system.topology.base_role} base; a connection needs a free one.")
+    state = State(se3.Pose.identity(), q, jnp.zeros(6), jnp.zeros(system.nv))
+    locked, coupled = locomotion_inertia(system, state)
+    free = np.zeros(6)
+    free[list(GROUPS[system.topology.base_group])] = 1.0
+    return solve_spd(locked * outer(free, free) + np.diag(1 - free), coupled * free[:, None])
+
+
+def resting_twist(system: System, state: State) -> Float[Array, "6"]:
+    """Base twist with which the momentum of the whole system is zero in the base's group, for its shape velocities."""
+    return -matvec(connection(system, state.q), state.v)
+
+
+def reconstruct(system: System, base: se3.Pose, dt: float, steps: int, t0: Any = 0.0) -> se3.Pose:
+    """Poses of the reference body at t0, t0 + dt, ..., by g' = g (-A(r) r')^, for a shape driven in all coordinates.
+
+    The method is Magnus' of order 4; `base` is the first pose, and every array of the result has a leading axis of
+    steps + 1.
+    """
+    if any(role != "driven" for role in system.topology.roles):
+        names = [n for n, r in zip(system.coordinate_names, system.topology.roles) if r != "driven"]
+        raise UndulaError(f"a motion can be reconstructed only if the whole shape is driven; {', '.join(names)} is not.")
+    start = system.state()
+
+    def twist(t):
+        state, _ = driven_motion(system, t, start)
+        return resting_twist(system, state)
+
+    def step(g, k):
+        # the twist depends on time alone, so that two Gauss nodes and one bracket give order 4;
+        # g' = g a^ makes the bracket's sign that of a right-multiplied series
+        t, c = t0 + k * dt, np.sqrt(3) / 6
+        a, b = twist(t + (0.5 - c) * dt), twist(t + (0.5 + c) * dt)
+        moved = g @ se3.exp(dt / 2 * (a + b) + np.sqrt(3) / 12 * dt**2 * se3.bracket(a, b))
+        g = se3.Pose(moved.position, so3.normalise(moved.quaternion))
+        return g, g
+
+    _, poses = jax.lax.scan(step, base, jnp.arange(steps))
+    return jax.tree.map(lambda x, y: jnp.concatenate([x[None], y]), base, poses)

@@ -1,0 +1,1 @@
+"""Time integration: one integrator per file, the run loop, the results."""

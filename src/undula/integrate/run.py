@@ -1,0 +1,206 @@
+"""A run: chunks of compiled steps, a progress report between them, failures noticed, samples kept."""
+
+import json
+import time
+import warnings
+from collections.abc import Callable
+from dataclasses import asdict
+from datetime import UTC, datetime
+from functools import partial
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import xarray as xr
+
+from undula._startup import UndulaWarning
+from undula._version import __version__
+from undula.integrate.base import Integrator
+from undula.integrate.results import to_dataset
+from undula.integrate.runge_kutta import RungeKutta4
+from undula.integrate.simulate import External, Sample, advance_steps, sample
+from undula.model.errors import UndulaError
+from undula.model.system import State, System
+from undula.model.topology import GROUPS
+
+CHUNK_BYTES = 300_000  # XLA compiles a loop whole only while its buffers are small (see _startup)
+BLOW_UP = 1e9  # a velocity or coordinate beyond this is a failure [SI units]
+
+
+class Run(eqx.Module):
+    """What a run gives.
+
+    - `data`: the samples, an `xarray.Dataset` (see the page on result files).
+    - `status`: "ok" or "failed"; `message`: why and when it failed, or a sentence on what was done.
+    - `steps`: done; `compile_s`, `wall_s`: seconds of compilation and of computation.
+    """
+
+    data: xr.Dataset = eqx.field(static=True)
+    status: str = eqx.field(static=True)
+    message: str = eqx.field(static=True)
+    steps: int = eqx.field(static=True)
+    compile_s: float = eqx.field(static=True)
+    wall_s: float = eqx.field(static=True)
+
+    @property
+    def ok(self) -> bool:
+        return self.status == "ok"
+
+
+@partial(eqx.filter_jit, donate="none")
+def _chunk(system, state, first, last, dt, stride, samples, integrator, external):
+    """`samples` samples from step `first` on, `stride` steps apart; the run ends at step `last`."""
+
+    def body(carry, _):
+        state, k = carry
+        record = sample(system, k * dt, state, external)
+        todo = jnp.clip(last - k, 0, stride)
+        state = advance_steps(system, state, k, todo, dt, integrator=integrator, external=external)
+        return (state, k + todo), record
+
+    return jax.lax.scan(body, (state, first), None, length=samples)
+
+
+def run(
+    system: System,
+    state: State | None = None,
+    t_end: float = 1.0,
+    dt: float = 1e-3,
+    save_every: int | None = None,
+    integrator: Integrator | None = None,
+    external: External | None = None,
+    progress: Callable[[float], None] | None = None,
+) -> Run:
+    """Simulates from t = 0 and keeps samples.
+
+    **Arguments:**
+
+    - `state`: the initial state; everything at zero by default.
+    - `t_end` [s], `dt` [s]: the number of steps is t_end/dt, rounded.
+    - `save_every`: steps between samples; by default about 500 samples are kept. The last instant always is.
+    - `integrator`: `RungeKutta4()` by default; `external`: wrenches (t, system, state) -> (bodies, 6) of the surroundings.
+    - `progress`: called with the fraction done, after each chunk of about 1 %.
+
+    **Returns:**
+
+    A `Run`. If the motion becomes infinite or not a number, its status is "failed" and the samples before are kept.
+    """
+    state = system.state() if state is None else state
+    method = RungeKutta4() if integrator is None else integrator
+    steps, stride = check_times(t_end, dt, save_every)
+    check_state(system, state)
+    count = -(-steps // stride) + 1
+    size = min(-(-count // 100), max(1, CHUNK_BYTES // _sample_bytes(system)))
+
+    started = time.perf_counter()
+    arguments = dict(dt=jnp.asarray(float(dt)), stride=jnp.asarray(stride), last=jnp.asarray(steps))
+    chunk = partial(_chunk, system, samples=size, integrator=method, external=external, **arguments)
+    jax.block_until_ready(chunk(state, jnp.asarray(0)))  # compiles; the work of one chunk is about 1 % of the run
+    compiled = time.perf_counter()
+
+    parts: list[Sample] = []
+    first, kept, problem = jnp.asarray(0), 0, None
+    while kept < count and problem is None:
+        (state, first), samples = chunk(state, first)
+        samples = jax.tree.map(lambda x, n=count - kept: np.asarray(x)[:n], samples)
+        bad = _first_bad(samples)
+        if bad is not None:
+            problem = f"the motion became infinite or not a number between t = {max(samples.t[bad] - stride * dt, 0):.6g} s and t = {samples.t[bad]:.6g} s; "
+            problem += "a smaller dt may help."
+            samples = jax.tree.map(lambda x, n=bad: x[:n], samples)
+        parts.append(samples)
+        kept += len(samples.t)
+        if progress is not None:
+            progress(min(1.0, kept / count))
+    finished = time.perf_counter()
+
+    joined: Any = jax.tree.map(lambda *x: np.concatenate(x), *parts)
+    done = steps if problem is None else int(round(float(joined.t[-1]) / dt)) if kept else 0
+    warn_of_limits(system, joined)
+    attributes = dict(
+        scenario=system.name,
+        integrator=type(method).__name__,
+        dt=float(dt),
+        created=datetime.now(UTC).isoformat(timespec="seconds"),
+        device=jax.devices()[0].device_kind,
+        dtype="float64",
+        undula_version=__version__,
+        status="ok" if problem is None else "failed",
+        message=problem or f"{steps} steps of {dt:g} s done.",
+        shapes=json.dumps([[asdict(shape) for shape in shapes] for shapes in system.shapes]),
+        parents=json.dumps([-1, *system.topology.parents]),
+    )
+    return Run(
+        to_dataset(system, joined, attributes),
+        attributes["status"],
+        attributes["message"],
+        done,
+        compiled - started,
+        finished - compiled,
+    )
+
+
+def check_times(t_end: float, dt: float, save_every: int | None) -> tuple[int, int]:
+    """(steps, steps between samples), or one sentence on what is wrong."""
+    for name, value in (("t_end", t_end), ("dt", dt)):
+        if not (np.isfinite(value) and value > 0):
+            raise UndulaError(f"{name} = {value:g} s is not allowed; it must be a positive, finite time.")
+    if dt > t_end * (1 + 1e-9):
+        raise UndulaError(f"dt = {dt:g} s is not allowed; it must not exceed t_end = {t_end:g} s.")
+    steps = max(1, round(t_end / dt))
+    if steps > 10**9:
+        raise UndulaError(f"dt = {dt:g} s is not allowed; t_end = {t_end:g} s would take {steps} steps (at most 1e9).")
+    if save_every is None:
+        return steps, max(1, steps // 500)
+    if save_every != int(save_every) or save_every < 1:
+        raise UndulaError(f"save_every = {save_every} is not allowed; it must be a whole number of steps, at least 1.")
+    return steps, min(int(save_every), steps)
+
+
+def check_state(system: System, state: State) -> None:
+    """Refuses a state that is not finite, or that moves a base in a way its group does not allow."""
+    named = dict(
+        zip(
+            ("base position", "base quaternion", "position", "base_twist", "velocity"),
+            (state.base.position, state.base.quaternion, state.q, state.base_twist, state.v),
+        )
+    )
+    for name, value in named.items():
+        if not np.all(np.isfinite(value)):
+            raise UndulaError(f"the initial {name} = {np.asarray(value).tolist()} is not finite.")
+    top = system.topology
+    twist = np.asarray(state.base_twist)
+    allowed = GROUPS[top.base_group] if top.base_role != "fixed" else ()
+    others = [k for k in range(6) if k not in allowed]
+    if top.base_role != "driven" and np.any(twist[others]):
+        what = "a fixed base cannot move" if top.base_role == "fixed" else f"the group {top.base_group} does not allow it"
+        raise UndulaError(f"the initial base_twist = {twist.tolist()} is not allowed: {what}.")
+
+
+def warn_of_limits(system: System, samples: Sample) -> None:
+    """One warning for the coordinates that left their limits, with when and how far."""
+    x = np.asarray(samples.position)
+    if not x.size:
+        return
+    over = np.maximum(np.asarray(system.lower) - x, x - np.asarray(system.upper))
+    found = []
+    for k in np.flatnonzero((over > 1e-9).any(0)):
+        i = int(np.argmax(over[:, k] > 1e-9))
+        found.append(f"{system.coordinate_names[k]} (from t = {samples.t[i]:.4g} s, by up to {over[:, k].max():.3g})")
+    if found:
+        warnings.warn(f"coordinates beyond their limits: {', '.join(found)}.", UndulaWarning, stacklevel=3)
+
+
+def _sample_bytes(system: System) -> int:
+    return 8 * (60 + 5 * system.nv + 7 * len(system.body_names))
+
+
+def _first_bad(samples: Sample) -> int | None:
+    checked = (samples.state.base.position, samples.state.base_twist, samples.state.q, samples.state.v, samples.efforts)
+    good = np.ones(len(samples.t), bool)
+    for x in checked:
+        with np.errstate(invalid="ignore"):
+            good &= (np.abs(x) < BLOW_UP).all(axis=1)  # False for NaN too
+    return None if good.all() else int(np.argmin(good))

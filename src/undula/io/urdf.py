@@ -1,0 +1,5 @@
+"""URDF import."""
+
+
+def load_urdf(path):
+    raise NotImplementedError
