@@ -75,4 +75,9 @@ from undula.joints.authoring import (
 from undula.lie.se3 import Pose as Pose
 from undula.model.builder import Builder as Builder
 from undula.model.errors import ModelError as ModelError, UndulaError as UndulaError
+from undula.model.solids import (
+    box_inertia as box_inertia,
+    cylinder_inertia as cylinder_inertia,
+    sphere_inertia as sphere_inertia,
+)
 from undula.model.system import Acceleration as Acceleration, Shape as Shape, State as State, System as System

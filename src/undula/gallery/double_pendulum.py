@@ -1,8 +1,7 @@
 """Two free joints in gravity: chaotic, and its energy is kept."""
 
-import numpy as np
-
 import undula as un
+from undula.gallery import measures
 from undula.gallery.scenario import Parameter, Scenario, Setup
 
 
@@ -29,8 +28,7 @@ def build(p: dict) -> Setup:
 
 
 def metrics(setup: Setup, data) -> dict[str, float]:
-    energy = (data.energy_kinetic + data.energy_potential).values
-    return {"energy_drift": np.abs(energy - energy[0]).max()}
+    return {"energy_drift": measures.energy_drift(data)}
 
 
 SCENARIO = Scenario(

@@ -6,7 +6,6 @@ import warnings
 from collections.abc import Callable
 from dataclasses import asdict
 from datetime import UTC, datetime
-from functools import partial
 from typing import Any
 
 import equinox as eqx
@@ -49,7 +48,7 @@ class Run(eqx.Module):
         return self.status == "ok"
 
 
-@partial(eqx.filter_jit, donate="none")
+@eqx.filter_jit
 def _chunk(system, state, first, last, dt, stride, samples, integrator, external):
     """`samples` samples from step `first` on, `stride` steps apart; the run ends at step `last`."""
 
@@ -92,23 +91,27 @@ def run(
     steps, stride = check_times(t_end, dt, save_every)
     check_state(system, state)
     count = -(-steps // stride) + 1
-    size = min(-(-count // 100), max(1, CHUNK_BYTES // _sample_bytes(system)))
+    # about 1 % of the run a chunk, but no fewer than ten samples: a call costs about a millisecond
+    size = min(max(-(-count // 100), 10), max(1, CHUNK_BYTES // _sample_bytes(system)))
 
     started = time.perf_counter()
-    arguments = dict(dt=jnp.asarray(float(dt)), stride=jnp.asarray(stride), last=jnp.asarray(steps))
-    chunk = partial(_chunk, system, samples=size, integrator=method, external=external, **arguments)
-    jax.block_until_ready(chunk(state, jnp.asarray(0)))  # compiles; the work of one chunk is about 1 % of the run
+    first = jnp.asarray(0)
+    whole = first, jnp.asarray(steps), jnp.asarray(float(dt)), jnp.asarray(stride)
+    compiled_chunk = _chunk.lower(system, state, *whole, size, method, external).compile()
     compiled = time.perf_counter()
 
     parts: list[Sample] = []
-    first, kept, problem = jnp.asarray(0), 0, None
+    kept, problem = 0, None
     while kept < count and problem is None:
-        (state, first), samples = chunk(state, first)
+        (state, first), samples = compiled_chunk(system, state, first, *whole[1:], size, method, external)
         samples = jax.tree.map(lambda x, n=count - kept: np.asarray(x)[:n], samples)
         bad = _first_bad(samples)
         if bad is not None:
-            problem = f"the motion became infinite or not a number between t = {max(samples.t[bad] - stride * dt, 0):.6g} s and t = {samples.t[bad]:.6g} s; "
-            problem += "a smaller dt may help."
+            when = float(samples.t[bad])
+            problem = (
+                f"the motion became infinite or not a number between t = {max(when - stride * dt, 0.0):.6g} s and "
+                f"t = {when:.6g} s; a smaller dt may help."
+            )
             samples = jax.tree.map(lambda x, n=bad: x[:n], samples)
         parts.append(samples)
         kept += len(samples.t)

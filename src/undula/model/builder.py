@@ -1,12 +1,15 @@
 """Authoring: name bodies and joints in any order, then `build()` a validated, frozen `System`."""
 
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
+from scipy.spatial.transform import Rotation
 
+from undula._startup import UndulaWarning
 from undula.actuation.laws import Law, stack
 from undula.joints.authoring import ROLES, Fixed, Joint
 from undula.lie import se3, so3
@@ -43,9 +46,11 @@ class Builder:
         system = b.build()
     """
 
-    def __init__(self, name: str, gravity: Any = (0.0, 0.0, -9.81)):
-        """`gravity`: acceleration of gravity in the world [m/s^2]."""
+    def __init__(self, name: str, gravity: Any = (0.0, 0.0, -9.81), strict: bool = True):
+        """`gravity`: acceleration of gravity in the world [m/s^2]; `strict=False` accepts inertias that no body has, and
+        bodies that move without mass, with one warning: inverse dynamics works with them, forward dynamics need not."""
         self.name = name
+        self._strict = strict
         self._gravity = as_vector(gravity, 3, "gravity")
         self._bodies: list[_Body] = []
         self._base: tuple[str, str, Any] | None = None
@@ -154,8 +159,12 @@ class Builder:
             leaders=tuple(table.leaders),
             mimics=tuple(table.mimics),
         )
-        mass, com, inertia = _stacked([checks.inertial(b.name, b.mass, b.com, b.inertia) for b in bodies])
-        checks.masses(topology, mass)
+        complaints: list[str] = []
+        complain = checks.refuse if self._strict else complaints.append
+        mass, com, inertia = _stacked([checks.inertial(b.name, b.mass, b.com, b.inertia, complain) for b in bodies])
+        checks.masses(topology, mass, complain)
+        if complaints:
+            warnings.warn(f"system '{self.name}' is not physical: {' '.join(complaints)}", UndulaWarning, stacklevel=2)
         base_place, *place = [_placed(b.name, b.position, b.rotation) for b in bodies]
         vectors = [j.vectors(f"joint '{n}'") for j, n in zip(joints, joint_names)]
         return System(
@@ -172,7 +181,7 @@ class Builder:
             mimic_scale=_rows(table.scale, ()),
             mimic_offset=_rows(table.offset, ()),
             gravity=jnp.asarray(self._gravity),
-            base_pose=se3.Pose(jnp.asarray(base_place[0]), so3.from_matrix(jnp.asarray(base_place[1]))),
+            base_pose=se3.Pose(jnp.asarray(base_place[0]), _quaternion(base_place[1])),
             base_motion=motion,
             motions=drives["driven"],
             efforts=drives["forced"],
@@ -309,14 +318,19 @@ def _placed(name: str, position: Any, rotation: Any) -> tuple[Any, Any]:
     p = as_vector(position, 3, f"position of body '{name}'")
     if rotation is None:
         return p, np.eye(3)
-    R = jnp.asarray(rotation, dtype=float)
+    R = jnp.asarray(rotation, dtype=float) if is_traced(rotation) else np.asarray(rotation, dtype=float)
     if R.shape == (4,):
-        R = so3.to_matrix(so3.normalise(R))
+        R = so3.to_matrix(so3.normalise(R)) if is_traced(R) else Rotation.from_quat(R, scalar_first=True).as_matrix()
     if R.shape != (3, 3):
         raise ModelError(f"rotation of body '{name}' has the shape {R.shape}; it must be a quaternion or a 3x3 matrix.")
     if not is_traced(R) and not np.allclose(R @ R.T, np.eye(3), atol=1e-6):
         raise ModelError(f"rotation of body '{name}' is not orthonormal.")
     return p, R
+
+
+def _quaternion(R: Any) -> Any:
+    # through SciPy where possible: one-off operations of JAX cost a compilation each
+    return so3.from_matrix(R) if is_traced(R) else jnp.asarray(Rotation.from_matrix(R).as_quat(canonical=True, scalar_first=True))
 
 
 def _rows(values: Sequence[Any], shape: tuple[int, ...]) -> Any:

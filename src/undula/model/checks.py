@@ -1,6 +1,6 @@
 """What a model must satisfy before it is built; every refusal names the culprit."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax.numpy as jnp
@@ -10,6 +10,11 @@ from undula.model.errors import ModelError, as_vector, is_traced
 from undula.model.topology import Topology
 
 TOLERANCE = 1e-9  # relative, for symmetry and the triangle inequality of inertias
+
+
+def refuse(sentence: str) -> None:
+    """What becomes of a complaint, unless it is collected to be a warning."""
+    raise ModelError(sentence)
 
 
 def unique(names: Sequence[str], what: str) -> None:
@@ -51,18 +56,24 @@ def _cycle(bodies: Sequence[Any], reached: set[str]) -> list[str]:
     return [*path[path.index(name) :], name]
 
 
-def inertial(name: str, mass: Any, com: Any, inertia: Any) -> tuple[Any, Any, Any]:
-    """Mass, centre and 3x3 inertia about it, checked; a number or three values stand for a diagonal inertia."""
+def inertial(
+    name: str, mass: Any, com: Any, inertia: Any, complain: Callable[[str], None] = refuse
+) -> tuple[Any, Any, Any]:
+    """Mass, centre and 3x3 inertia about it, checked; a number or three values stand for a diagonal inertia.
+
+    `complain` is told about an inertia that no body has; numbers that are not finite are refused in any case.
+    """
     m = as_vector(mass, 0, f"mass of body '{name}'")
     c = as_vector(com, 3, f"com of body '{name}'")
     what = f"inertia of body '{name}'"
-    shape = np.shape(inertia) if not is_traced(inertia) else inertia.shape
+    shape = inertia.shape if is_traced(inertia) else (len(inertia),) if _has_tracers(inertia) else np.shape(inertia)
     if shape == ():
         I = as_vector(inertia, 0, what) * np.eye(3)
     elif shape == (3,):
-        I = jnp.diag(jnp.asarray(as_vector(inertia, 3, what)))
+        values = as_vector(inertia, 3, what)
+        I = jnp.diag(values) if is_traced(values) else np.diag(values)
     elif shape == (3, 3):
-        I = jnp.asarray(inertia, dtype=float)
+        I = jnp.asarray(inertia, dtype=float) if is_traced(inertia) else np.asarray(inertia, dtype=float)
     else:
         raise ModelError(f"{what} has the shape {shape}; it must be a number, 3 values or a 3x3 matrix.")
     if not is_traced(m) and m < 0:
@@ -70,8 +81,12 @@ def inertial(name: str, mass: Any, com: Any, inertia: Any) -> tuple[Any, Any, An
     if not is_traced(I):
         complaint = inertia_complaint(np.asarray(I))
         if complaint:
-            raise ModelError(f"{what} {complaint}")
+            (complain if np.all(np.isfinite(I)) else refuse)(f"{what} {complaint}")
     return m, c, I
+
+
+def _has_tracers(value: Any) -> bool:
+    return isinstance(value, list | tuple) and any(is_traced(x) for x in value)
 
 
 def inertia_complaint(I: np.ndarray) -> str | None:
@@ -90,18 +105,19 @@ def inertia_complaint(I: np.ndarray) -> str | None:
     return None
 
 
-def masses(top: Topology, mass: Any) -> None:
-    """Refuses a body that must move but has no mass, on itself or beyond it."""
+def masses(top: Topology, mass: Any, complain: Callable[[str], None] = refuse) -> None:
+    """Complains about bodies that must move but have no mass, on themselves or beyond them; refuses a free base like that."""
     if is_traced(mass):
         return
     total = np.asarray(mass).copy()
     for j in reversed(range(len(top.joints))):
         total[top.parents[j]] += total[j + 1]
-    for j, kind in enumerate(top.kinds):
-        if kind is not None and total[j + 1] <= 0:
-            raise ModelError(
-                f"body '{top.bodies[j + 1]}' moves on the joint '{top.joints[j]}' but its mass, with all that it carries, is "
-                f"{total[j + 1]:g} kg; it must be positive."
-            )
+    bare = [
+        f"body '{top.bodies[j + 1]}' moves on the joint '{top.joints[j]}'"
+        for j, kind in enumerate(top.kinds)
+        if kind is not None and total[j + 1] <= 0
+    ]
+    if bare:
+        complain(f"{', '.join(bare)} but its mass, with all that it carries, is 0 kg; it must be positive.")
     if top.base_role == "free" and total[0] <= 0:
         raise ModelError(f"the free base '{top.bodies[0]}' has the mass {total[0]:g} kg; it must be positive.")

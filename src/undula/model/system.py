@@ -1,5 +1,6 @@
 """The frozen, validated model that everything computes with."""
 
+from dataclasses import dataclass
 from typing import Any
 
 import equinox as eqx
@@ -11,7 +12,7 @@ from jaxtyping import Array, Float
 from undula.joints.kinds import KINDS
 from undula.lie import se3, so3
 from undula.lie.small import tmatvec
-from undula.model.errors import UndulaError
+from undula.model.errors import UndulaError, is_traced
 from undula.model.topology import Topology
 
 
@@ -38,18 +39,32 @@ class Acceleration(eqx.Module):
     v: Float[Array, "*batch nv"]
 
 
-class Shape(eqx.Module):
+@dataclass(frozen=True)
+class Shape:
     """What a viewer draws for a body; plays no part in the dynamics.
 
     `kind`: "box" (size = 3 edges), "cylinder" or "capsule" (size = radius, length; axis z), "sphere" (size = radius),
     "ellipsoid" (3 semi-axes) [m]; `position` [m] and `quaternion` in the body frame; `colour` (r, g, b) in 0..1.
     """
 
-    kind: str = eqx.field(static=True)
-    size: tuple[float, ...] = eqx.field(static=True)
-    position: tuple[float, ...] = eqx.field(static=True, default=(0.0, 0.0, 0.0))
-    quaternion: tuple[float, ...] = eqx.field(static=True, default=(1.0, 0.0, 0.0, 0.0))
-    colour: tuple[float, ...] | None = eqx.field(static=True, default=None)
+    kind: str
+    size: tuple[float, ...]
+    position: tuple[float, ...] = (0.0, 0.0, 0.0)
+    quaternion: tuple[float, ...] = (1.0, 0.0, 0.0, 0.0)
+    colour: tuple[float, ...] | None = None
+
+    def __post_init__(self):
+        count = SHAPE_SIZES.get(self.kind)
+        if count is None:
+            raise UndulaError(f"shape = {self.kind!r}; it must be one of {', '.join(SHAPE_SIZES)}.")
+        if len(self.size) != count:
+            raise UndulaError(f"size of the {self.kind} = {self.size}; it must be {count} numbers.")
+        for name in ("size", "position", "quaternion", "colour"):
+            value = getattr(self, name)
+            object.__setattr__(self, name, None if value is None else tuple(float(x) for x in value))
+
+
+SHAPE_SIZES = {"box": 3, "cylinder": 2, "capsule": 2, "sphere": 1, "ellipsoid": 3}
 
 
 class Drive(eqx.Module):
@@ -151,9 +166,7 @@ class System(eqx.Module):
         position_0 = self.base_pose.position if base_position is None else base_position
         quaternion_0 = self.base_pose.quaternion if base_quaternion is None else base_quaternion
         return State(
-            base=se3.Pose(
-                _array(position_0, 3, "base_position"), so3.normalise(_array(quaternion_0, 4, "base_quaternion"))
-            ),
+            base=se3.Pose(_array(position_0, 3, "base_position"), _unit(_array(quaternion_0, 4, "base_quaternion"))),
             q=configuration(self.topology, self._by_name(position, "position")),
             base_twist=_array(base_twist, 6, "base_twist"),
             v=self._by_name(velocity, "velocity"),
@@ -199,6 +212,15 @@ def _index(names: tuple[str, ...], name: str, what: str) -> int:
     if name not in names:
         raise UndulaError(f"there is no {what} '{name}'; the names are {', '.join(names) or '(none)'}.")
     return names.index(name)
+
+
+def _unit(quaternion: Array) -> Array:
+    if is_traced(quaternion):
+        return so3.normalise(quaternion)
+    norm = np.linalg.norm(quaternion)
+    if not norm > 0:
+        raise UndulaError(f"base_quaternion = {np.asarray(quaternion).tolist()} is zero; it must have a norm.")
+    return jnp.asarray(np.asarray(quaternion) / norm)
 
 
 def _array(value: Any, size: int, what: str) -> Array:

@@ -1,0 +1,6 @@
+"""`python -m undula` is the `undula` command."""
+
+from undula.cli import main
+
+if __name__ == "__main__":
+    main()

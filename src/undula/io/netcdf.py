@@ -1,0 +1,90 @@
+"""Result files: a run's samples as NetCDF-4, written whole or not at all."""
+
+import os
+from contextlib import suppress
+from pathlib import Path
+from uuid import uuid4
+
+import numpy as np
+import xarray as xr
+
+from undula.model.errors import UndulaError
+
+ENGINE = "h5netcdf"
+COMPRESS_FROM = 2000  # numbers in a variable; below, the bookkeeping of compressed chunks outweighs the gain
+EXPECTED = ("time", "base_position", "base_quaternion", "position", "body_position", "body_quaternion")
+
+
+def save(data: xr.Dataset, path: str | os.PathLike) -> Path:
+    """Writes a run's samples to a NetCDF-4 file and returns its path.
+
+    The numbers are compressed without loss. The file appears under its name only once it is complete: a write that
+    fails leaves nothing behind, and an older file of that name stays as it was.
+    """
+    target = Path(path)
+    part = target.with_name(f".{uuid4().hex}.part")
+    try:
+        _check_target(target)
+        data.to_netcdf(part, engine=ENGINE, encoding=_encoding(data))
+        os.replace(part, target)
+    except OSError as problem:
+        raise UndulaError(f"cannot write {target}: {_reason(problem)}.") from None
+    finally:
+        with suppress(OSError):
+            part.unlink()
+    return target
+
+
+def load(path: str | os.PathLike) -> xr.Dataset:
+    """The samples in a result file, all in memory; the file is closed."""
+    source = Path(path)
+    try:
+        if source.is_dir():
+            raise UndulaError(f"cannot read {source}: it is a folder; give the name of a result file (.nc).")
+        data = xr.load_dataset(source, engine=ENGINE, decode_times=False)
+    except FileNotFoundError:
+        raise UndulaError(f"cannot read {source}: there is no such file.") from None
+    except PermissionError as problem:
+        raise UndulaError(f"cannot read {source}: {_reason(problem)}.") from None
+    except UndulaError:
+        raise
+    except (OSError, ValueError, KeyError, RuntimeError, AttributeError):  # what h5py and xarray raise on foreign bytes
+        raise UndulaError(f"cannot read {source}: it is not a NetCDF-4 file, or it is damaged.") from None
+    missing = [name for name in EXPECTED if name not in data.variables]
+    if missing:
+        raise UndulaError(f"cannot read {source}: it is not a result of undula; it lacks {', '.join(missing)}.")
+    return _with_text(data)
+
+
+def _check_target(target: Path) -> None:
+    """Refuses what a rename would fail on or, worse, replace: a folder, a device, a missing parent."""
+    if target.is_dir():
+        raise UndulaError(f"cannot write {target}: it is a folder; give the name of a file.")
+    if target.exists() and not target.is_file():
+        raise UndulaError(f"cannot write {target}: it is not a regular file.")
+    if not target.parent.is_dir():
+        what = "is not a folder" if target.parent.exists() else "does not exist"
+        raise UndulaError(f"cannot write {target}: the folder {target.parent} {what}.")
+
+
+def _encoding(data: xr.Dataset) -> dict[str, dict]:
+    """How each variable is stored. A variable without elements cannot be cut into chunks, so it is not compressed."""
+    zipped = {"zlib": True, "complevel": 4, "shuffle": True}
+    names = (n for n, x in data.variables.items() if x.dtype.kind in "fiu" and x.size >= COMPRESS_FROM)
+    return {str(n): dict(zipped) for n in names}
+
+
+def _with_text(data: xr.Dataset) -> xr.Dataset:
+    """Names as fixed-width text, as in a fresh run: some versions of xarray read them as Python objects."""
+    text = {n: x.astype(str) for n, x in data.variables.items() if x.dtype == np.dtype(object)}
+    return data.assign({n: x for n, x in text.items() if n not in data.coords}).assign_coords(
+        {n: x for n, x in text.items() if n in data.coords}
+    )
+
+
+def _reason(problem: OSError) -> str:
+    """The system's own words on why a file cannot be used, without h5py's internals."""
+    known = problem.strerror if problem.errno is not None and problem.strerror else None
+    if known and "(" not in known:
+        return known[0].lower() + known[1:]
+    return os.strerror(problem.errno).lower() if problem.errno else "the file system refused it"
