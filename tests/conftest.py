@@ -10,7 +10,9 @@ import pytest
 jax.config.update("jax_enable_x64", True)
 
 # compiled functions are kept between runs of the suite: most of its time is compilation
-CACHE = os.path.join(tempfile.gettempdir(), f"undula-tests-{os.getuid() if hasattr(os, 'getuid') else 'user'}")
+CACHE = os.path.join(
+    tempfile.gettempdir(), f"undula-tests-{os.getuid() if hasattr(os, 'getuid') else 'user'}"
+)
 jax.config.update("jax_compilation_cache_dir", os.environ.get("UNDULA_TEST_CACHE", CACHE))
 jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.3)
 jax.config.update("jax_persistent_cache_min_entry_size_bytes", -1)

@@ -1,7 +1,8 @@
 """The `undula` command. It checks, calls the library and prints; it computes nothing itself.
 
-Exit status: 0 done; 2 bad input, with one sentence on stderr and nothing written; 3 the computation failed, and the
-samples before the failure are saved; 130 interrupted. What is slow to import is imported by the command that needs it.
+Exit status: 0 done; 2 bad input, with one sentence on stderr and nothing written; 3 the computation failed,
+and the samples before the failure are saved; 130 interrupted. What is slow to import is imported by the
+command that needs it.
 """
 
 import difflib
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
 
 DONE, REFUSED, FAILED, INTERRUPTED = 0, 2, 3, 130
 STATUS = {"ok": DONE, "failed": FAILED, "interrupted": INTERRUPTED}
-UsageError: Any = typer.BadParameter.__bases__[0]  # typer has its own copy of click since 0.17 or so: ask it
+UsageError: Any = typer.BadParameter.__bases__[0]  # newer versions of typer have their own copy of click
 
 app = typer.Typer(name="undula", add_completion=False, pretty_exceptions_enable=False)
 
@@ -46,9 +47,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 def _status(arguments: Sequence[str] | None) -> int:
     try:
-        return app(args=arguments, prog_name="undula", standalone_mode=False) or DONE
+        given = sys.argv[1:] if arguments is None else arguments
+        return app(args=given or ["--help"], prog_name="undula", standalone_mode=False) or DONE
     except UsageError as error:
-        return _refuse(error.format_message())
+        where = error.ctx.command_path if error.ctx else "undula"
+        return _refuse(f"{error.format_message().rstrip('.')}; see `{where} --help`.")
     except UndulaError as error:
         return _refuse(str(error))
     except (KeyboardInterrupt, typer.Abort):
@@ -59,17 +62,20 @@ def _status(arguments: Sequence[str] | None) -> int:
 # Commands
 
 
-@app.callback(invoke_without_command=True)
-def start(
-    context: typer.Context,
-    version: Annotated[bool, typer.Option("--version", help="Print the version.")] = False,
-) -> None:
-    """Locomotion dynamics: how robots and animals that change shape are moved by the world."""
-    if version:
+def _print_version(wanted: bool) -> bool:
+    if wanted:
         print(f"undula {__version__}")
         raise typer.Exit(DONE)
-    if context.invoked_subcommand is None:
-        print(context.get_help())
+    return wanted
+
+
+@app.callback()
+def start(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version.")
+    ] = False,
+) -> None:
+    """Locomotion dynamics: how robots and animals that change shape are moved by the world."""
 
 
 @app.command("list")
@@ -78,10 +84,13 @@ def list_(as_json: AsJson = False) -> None:
     from undula import gallery
     from undula.model.classify import classify
 
+    _keep_compiled()
     rows = []
     for scenario in map(gallery.load, gallery.NAMES):
         kind = classify(scenario.setup().system)
-        rows.append({"name": scenario.name, "summary": scenario.summary, "source": scenario.source, "class": kind})
+        rows.append(
+            {"name": scenario.name, "summary": scenario.summary, "source": scenario.source, "class": kind}
+        )
     if as_json:
         return _print_json({"scenarios": rows})
     _print_table(["name", "what it is", "document", "class"], [list(row.values()) for row in rows])
@@ -90,17 +99,24 @@ def list_(as_json: AsJson = False) -> None:
 @app.command()
 def show(name: Name, as_json: AsJson = False) -> None:
     """What a scenario is made of and what can be set: parameters, bodies, joints, roles, class."""
+    _keep_compiled()
     found = _describe(_load(name))
     if as_json:
         return _print_json(found)
     print(f"{found['name']}: {found['summary']}\ndocument: {found['source']}\nclass: {found['class']}")
     print(f"by default t_end = {found['t_end']:g} s, dt = {found['dt']:g} s")
     base = found["base"]
-    print(f"base: {base['name']}, {base['role']}" + (f" in {base['group']}" if base["role"] != "fixed" else ""))
+    print(
+        f"base: {base['name']}, {base['role']}" + (f" in {base['group']}" if base["role"] != "fixed" else "")
+    )
     columns = {"parameters": ["name", "default", "unit", "meaning", "allowed"], "bodies": ["name", "mass"]}
     columns |= {"joints": ["name", "type", "parent", "child"], "coordinates": ["name", "role", "unit"]}
     for what, keys in columns.items():
-        _print_table([k if k != "mass" else "mass [kg]" for k in keys], [[r[k] for k in keys] for r in found[what]], what)
+        _print_table(
+            [k if k != "mass" else "mass [kg]" for k in keys],
+            [[r[k] for k in keys] for r in found[what]],
+            what,
+        )
 
 
 @app.command()
@@ -108,38 +124,48 @@ def run(
     name: Name,
     settings: Annotated[
         list[str] | None,
-        typer.Option("--set", metavar="KEY=VALUE", help="A parameter: number, true/false, word or vector (1,2,3)."),
+        typer.Option(
+            "--set", metavar="KEY=VALUE", help="A parameter: number, true/false, word or vector (1,2,3)."
+        ),
     ] = None,
     t_end: Annotated[str | None, typer.Option(metavar="S", help="Simulated time [s].")] = None,
     dt: Annotated[str | None, typer.Option(metavar="S", help="Time step [s].")] = None,
     save_every: Annotated[str | None, typer.Option(metavar="K", help="Steps between samples.")] = None,
     out: Annotated[Path | None, typer.Option(metavar="FILE.nc", help="Save the samples (NetCDF).")] = None,
     plot: Annotated[Path | None, typer.Option(metavar="DIR", help="Write the standard figures.")] = None,
-    html: Annotated[Path | None, typer.Option(metavar="FILE", help="Write a 3D page in a single file.")] = None,
+    html: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Write a 3D page in a single file.")
+    ] = None,
     as_json: AsJson = False,
     quiet: Annotated[bool, typer.Option("--quiet", help="No progress bar.")] = False,
 ) -> int:
     """Simulates a scenario of the gallery, saves and draws what is asked for."""
-    scenario = _load(name)
-    parameters = scenario.values(_settings(settings or []))
-    times = dict(t_end=_number("t_end", t_end), dt=_number("dt", dt), save_every=_number("save_every", save_every))
-    _check_outputs(out, plot, html)
-    _keep_compiled()
     from undula.gallery.scenario import run_scenario
 
-    bar = sys.stderr.isatty() and not (quiet or as_json)
+    scenario = _load(name)
+    parameters = scenario.values(_settings(settings or []))
+    times = dict(
+        t_end=_number("t_end", t_end), dt=_number("dt", dt), save_every=_whole("save_every", save_every)
+    )
+    _check_outputs(out, plot, html)
+    _keep_compiled()
+
+    report = _empty_report(scenario.name, parameters, times)
     with redirect_stdout(sys.stderr):  # whatever a library prints must not get between us and the JSON
-        with _progress(bar) as progress:
-            result = run_scenario(scenario, parameters, **times, progress=progress)
-        files = _write(result, out, plot, html)
-    report = _report(result, times, files)
-    if as_json:
-        _print_json(report)
-    else:
-        _print_summary(report)
+        try:
+            with _progress(sys.stderr.isatty() and not (quiet or as_json)) as progress:
+                result = run_scenario(scenario, parameters, **times, progress=progress)
+        except KeyboardInterrupt:
+            _complain("interrupted: nothing was saved.")
+            return INTERRUPTED
+        except (RuntimeError, MemoryError) as error:  # XLA's and equinox's errors are RuntimeErrors
+            report["message"] = f"{type(error).__name__}: {error}"
+        else:
+            report |= _results(result, times)
+            _write(result.run.data, report, out, plot, html)
+    (_print_json if as_json else _print_summary)(report)
     if report["status"] != "ok":
-        kept = f"the samples before are in {out}" if out else "with --out, the samples before are saved"
-        _complain(f"{report['status']}: {report['message'].rstrip('.')}; {kept}.")
+        _complain(_failure(report))
     return STATUS[report["status"]]
 
 
@@ -164,14 +190,14 @@ def view(
     port: Annotated[str, typer.Option(metavar="N", help="Port of the page on this machine.")] = "8080",
 ) -> None:
     """Shows a saved run in 3D, on a page for the browser; Ctrl-C ends it."""
-    number = _number("port", port)
-    if number != int(number) or not 1 <= number <= 65535:
+    number = _whole("port", port)
+    if not 1 <= number <= 65535:
         raise UndulaError(f"port = {port} is not allowed; it must be a whole number from 1 to 65535.")
     data = _open(file)
     from undula.view.page import serve
 
     try:
-        serve(data, port=int(number), block=True)
+        serve(data, port=number, block=True)
     except KeyboardInterrupt:  # the way to end it
         pass
 
@@ -186,7 +212,10 @@ def doctor(as_json: AsJson = False) -> None:
         return _print_json(found)
     rows = [[package, number] for package, number in found["versions"].items()]
     rows += [["devices", ", ".join(found["devices"])], ["64-bit numbers", found["x64"]]]
-    rows += [["XLA_FLAGS", found["xla_flags"]], ["fast-loop option", "active" if found["fast_loops"] else "not active"]]
+    rows += [
+        ["XLA_FLAGS", found["xla_flags"]],
+        ["fast-loop option", "active" if found["fast_loops"] else "not active"],
+    ]
     rows += [["inverse dynamics, 11 links", _with_unit(found["fast_us"], "us")]]
     rows += [["the same without the option", _with_unit(found["slow_us"], "us")]]
     rows += [["compiled programs are kept in", _cache_folder() or "nowhere"]]
@@ -231,6 +260,13 @@ def _number(name: str, text: str | None) -> Any:
         raise UndulaError(f"{name} = {text} is not allowed; it must be a number.") from None
 
 
+def _whole(name: str, text: str | None) -> Any:
+    number = _number(name, text)
+    if number is not None and not number.is_integer():
+        raise UndulaError(f"{name} = {text} is not allowed; it must be a whole number.")
+    return None if number is None else int(number)
+
+
 def _check_outputs(out: Path | None, plot: Path | None, html: Path | None) -> None:
     """Refuses what cannot be written, before anything is computed."""
     if out is not None:
@@ -251,12 +287,13 @@ def _check_file(name: str, path: Path) -> None:
             if not path.is_file():
                 raise UndulaError(f"{name} = {path} is not allowed; it is a folder, and must be a file.")
             path.open("r+b").close()  # changes nothing
-        elif not path.parent.is_dir():
+        if not path.parent.is_dir():
             raise UndulaError(f"{name} = {path} is not allowed; the folder {path.parent} does not exist.")
-        else:
-            _check_writable(path.parent)
+        _check_writable(path.parent)
     except OSError as error:
-        raise UndulaError(f"{name} = {path} is not allowed; it cannot be written ({error.strerror}).") from None
+        raise UndulaError(
+            f"{name} = {path} is not allowed; it cannot be written ({error.strerror})."
+        ) from None
 
 
 def _check_folder(name: str, path: Path) -> None:
@@ -267,11 +304,13 @@ def _check_folder(name: str, path: Path) -> None:
             raise UndulaError(f"{name} = {path} is not allowed; {first} is a file, and must be a folder.")
         _check_writable(first)
     except OSError as error:
-        raise UndulaError(f"{name} = {path} is not allowed; it cannot be written ({error.strerror}).") from None
+        raise UndulaError(
+            f"{name} = {path} is not allowed; it cannot be written ({error.strerror})."
+        ) from None
 
 
 def _check_writable(folder: Path) -> None:
-    # permission bits do not tell (read-only disks, root): try, with a file that has no name or is removed at once
+    # permission bits do not tell (read-only disks, root), so try: the file has no name or is removed at once
     tempfile.TemporaryFile(dir=folder).close()
 
 
@@ -299,7 +338,10 @@ def _describe(scenario: "Scenario") -> dict[str, Any]:
         "t_end": setup.t_end,
         "dt": setup.dt,
         "parameters": [
-            {k: getattr(p, k) for k in ("name", "default", "unit", "meaning", "allowed", "low", "high", "choices")}
+            {
+                k: getattr(p, k)
+                for k in ("name", "default", "unit", "meaning", "allowed", "low", "high", "choices")
+            }
             for p in scenario.parameters
         ],
         "base": {"name": top.bodies[0], "role": top.base_role, "group": top.base_group},
@@ -314,32 +356,51 @@ def _describe(scenario: "Scenario") -> dict[str, Any]:
     }
 
 
-def _write(result: "ScenarioRun", out: Path | None, plot: Path | None, html: Path | None) -> dict[str, Any]:
-    """Writes what was asked for; the files by what they hold."""
-    data, files = result.run.data, {}
-    if out is not None:
-        from undula.io.netcdf import save
+def _write(data: Any, report: dict[str, Any], out: Path | None, plot: Path | None, html: Path | None) -> None:
+    """Writes what was asked for and reports the files; a full disk is a failure, not bad input."""
+    files = report["files"]
+    try:
+        if out is not None:
+            from undula.io.netcdf import save
 
-        save(data, out)
-        files["data"] = str(out)
-    if plot is not None and data.sizes["time"]:
-        from undula.view.plots import write_figures
+            save(data, out)
+            files["data"] = str(out)
+        if plot is not None and data.sizes["time"]:
+            from undula.view.plots import write_figures
 
-        files["plots"] = [str(path) for path in write_figures(data, plot)]
-    if html is not None and data.sizes["time"]:
-        from undula.view.page import write_html
+            files["plots"] = [str(path) for path in write_figures(data, plot)]
+        if html is not None and data.sizes["time"]:
+            from undula.view.page import write_html
 
-        write_html(data, html)
-        files["html"] = str(html)
-    return files
+            write_html(data, html)
+            files["html"] = str(html)
+    except (OSError, UndulaError) as error:
+        report |= {"status": "failed", "message": f"the results could not be written: {error}"}
 
 
-def _report(result: "ScenarioRun", times: dict[str, Any], files: dict[str, Any]) -> dict[str, Any]:
+def _empty_report(name: str, parameters: dict[str, Any], times: dict[str, Any]) -> dict[str, Any]:
+    """What a run reports, before it is known."""
+    return {
+        "scenario": name,
+        "parameters": parameters,
+        "class": None,
+        "status": "failed",
+        "message": "",
+        "t_end": times["t_end"],
+        "dt": times["dt"],
+        "steps": 0,
+        "compile_s": 0.0,
+        "wall_s": 0.0,
+        "real_time_factor": 0.0,
+        "metrics": {},
+        "files": {},
+    }
+
+
+def _results(result: "ScenarioRun", times: dict[str, Any]) -> dict[str, Any]:
     done = result.run
     dt = result.setup.dt if times["dt"] is None else times["dt"]
     return {
-        "scenario": result.scenario.name,
-        "parameters": result.parameters,
         "class": done.data.attrs["class"],
         "status": done.status,
         "message": done.message,
@@ -350,12 +411,20 @@ def _report(result: "ScenarioRun", times: dict[str, Any], files: dict[str, Any])
         "wall_s": done.wall_s,
         "real_time_factor": done.steps * dt / done.wall_s,
         "metrics": result.metrics,
-        "files": files,
     }
 
 
+def _failure(report: dict[str, Any]) -> str:
+    """One sentence: what happened, and where the samples before it are."""
+    if "data" in report["files"]:
+        kept = f"; the samples before it are in {report['files']['data']}"
+    else:
+        kept = "; --out would have saved the samples before it" if report["steps"] else ""
+    return f"{report['status']}: {report['message'].rstrip('.')}{kept}."
+
+
 def _print_summary(report: dict[str, Any]) -> None:
-    rows = [["status", f"{report['status']}: {report['message']}"], ["class", report["class"]]]
+    rows = [["status", f"{report['status']}: {report['message']}"], ["class", report["class"] or "unknown"]]
     rows += [[f"metric {name}", f"{value:.6g}"] for name, value in report["metrics"].items()]
     rows += [["compilation", f"{report['compile_s']:.2f} s"], ["computation", f"{report['wall_s']:.3f} s"]]
     rows += [["speed", f"{report['real_time_factor']:.3g} times real time"]]
@@ -371,10 +440,10 @@ def _print_table(columns: Sequence[str], rows: Sequence[Sequence[Any]], title: s
     from rich.text import Text
 
     table = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD)
-    for column in columns:
-        table.add_column(column, overflow="fold")
+    for column in columns:  # Text: brackets are not markup
+        table.add_column(Text(column), overflow="fold")
     for row in rows:
-        table.add_row(*(Text(_words(value)) for value in row))  # Text: brackets are not markup
+        table.add_row(*(Text(_words(value)) for value in row))
     width = None if sys.stdout.isatty() else 160  # a pipe has no width, and lines should stay whole
     Console(file=sys.stdout, width=width, highlight=False).print(table)
 
@@ -396,7 +465,7 @@ def _print_json(value: dict[str, Any]) -> None:
 
 
 def _plain(value: Any) -> Any:
-    """value in JSON's types; what is infinite or not a number becomes null, for which JSON has no other word."""
+    """value in JSON's types; JSON has no word for infinite or not a number but null."""
     if isinstance(value, dict):
         return {str(k): _plain(v) for k, v in value.items()}
     if isinstance(value, list | tuple):
@@ -433,7 +502,7 @@ def _progress(shown: bool) -> Iterator[Callable[[float], None] | None]:
 
 
 def _cache_folder() -> Path | None:
-    """Where JAX keeps compiled programs: the user's choice, or the place that the platform has for such things."""
+    """Where JAX keeps compiled programs: the user's choice, or the platform's usual place."""
     if chosen := os.environ.get("JAX_COMPILATION_CACHE_DIR"):
         return Path(chosen)
     try:

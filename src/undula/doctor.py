@@ -1,4 +1,4 @@
-"""Is this installation fast? Versions, devices, options, and a measurement that proves the fast-loop option."""
+"""Is this installation fast? Versions, devices, options, and a measurement that proves them."""
 
 import os
 import subprocess
@@ -18,7 +18,19 @@ from undula.joints.authoring import Revolute
 from undula.model.builder import Builder
 from undula.model.system import Acceleration, State, System
 
-PACKAGES = ("jax", "jaxlib", "numpy", "scipy", "equinox", "xarray", "h5netcdf", "matplotlib", "viser", "typer", "rich")
+PACKAGES = (
+    "jax",
+    "jaxlib",
+    "numpy",
+    "scipy",
+    "equinox",
+    "xarray",
+    "h5netcdf",
+    "matplotlib",
+    "viser",
+    "typer",
+    "rich",
+)
 CALLS = 20_000
 WORTHWHILE = 3.0  # a smaller gain means that the option does nothing: it brings 15 to 25
 
@@ -34,9 +46,9 @@ def examine() -> dict[str, Any]:
 
     **Returns:**
 
-    Versions, devices and options, `fast_us` and `slow_us` (microseconds per call of the inverse dynamics of an 11-link
-    chain inside a compiled loop: as it runs here, and without the fast-loop option), their `ratio`, whether the
-    installation is `well`, and a `verdict` in words.
+    Versions, devices and options, `fast_us` and `slow_us` (microseconds per call of the inverse dynamics of
+    an 11-link chain inside a compiled loop: as it runs here, and without the fast-loop option), their
+    `ratio`, whether the installation is `well`, and a `verdict` in words.
     """
     fast = _microseconds_here()
     slow = _microseconds_without()
@@ -70,13 +82,17 @@ def judge(active: bool, x64: bool, ratio: float | None) -> tuple[bool, str]:
         return False, "The fast-loop option is set, but what it brings could not be measured on the CPU."
     if ratio < WORTHWHILE:
         return False, (
-            f"The fast-loop option is set but brings a factor of {ratio:.1f} only: this version of JAX may not know it."
+            f"The fast-loop option is set but brings a factor of {ratio:.1f} only: "
+            "this version of JAX may not know it."
         )
-    return True, f"All is well: loops run {ratio:.0f} times faster than they would without the fast-loop option."
+    return (
+        True,
+        f"All is well: loops run {ratio:.0f} times faster than they would without the fast-loop option.",
+    )
 
 
 def microseconds(links: int = 11) -> float:
-    """Time of one recursive inverse dynamics of a chain, inside a compiled loop on the CPU [us]; the best of three."""
+    """Time of one inverse dynamics of a chain, inside a compiled loop on the CPU [us]; the best of three."""
     with jax.default_device(jax.devices("cpu")[0]):
         system = _chain(links)
         state = system.state(position=jnp.linspace(-0.5, 0.5, links), velocity=jnp.linspace(1.0, -1.0, links))
@@ -107,11 +123,14 @@ def _microseconds_without() -> float | None:
     environment = os.environ | {
         "XLA_FLAGS": without_option(os.environ.get("XLA_FLAGS", "")),
         "JAX_PLATFORMS": "cpu",
+        "JAX_ENABLE_COMPILATION_CACHE": "false",  # nothing that was compiled with the option
         "PYTHONPATH": os.pathsep.join(p for p in sys.path if p),  # the undula that is being examined
     }
     command = [sys.executable, "-c", WITHOUT]
     try:
-        done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60, check=True)
+        done = subprocess.run(
+            command, env=environment, capture_output=True, text=True, timeout=60, check=True
+        )
         return float(done.stdout)
     except (OSError, ValueError, subprocess.SubprocessError):
         return None
@@ -124,7 +143,13 @@ def _chain(links: int) -> System:
         axis = (0, 1, 0) if k % 2 else (0, 0, 1)
         parent = f"link{k - 1}" if k else "base"
         b.body(
-            f"link{k}", parent, Revolute(axis), 1.0, com=(0.1, 0, 0), inertia=(0.01, 0.02, 0.02), position=(0.2, 0, 0)
+            f"link{k}",
+            parent,
+            Revolute(axis),
+            1.0,
+            com=(0.1, 0, 0),
+            inertia=(0.01, 0.02, 0.02),
+            position=(0.2, 0, 0),
         )
     return b.build()
 

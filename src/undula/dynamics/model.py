@@ -11,9 +11,9 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from undula.dynamics.articulated import articulated, solve_base
 from undula.dynamics.composite import composites, coupling, inertia_of_columns, locked_inertia
 from undula.dynamics.inverse import gravity_as_acceleration, newton_euler, project
+from undula.dynamics.problem import Inputs, Roles, solve
 from undula.joints.kinds import Relative
 from undula.lie.se3 import push_wrench
 from undula.lie.small import hat, matmul, matvec
@@ -209,33 +209,23 @@ def solve_dynamics(
     top = system.topology
     if top.mimics and unknown[np.asarray(top.leaders)[np.asarray(top.mimics)]].any():
         return _dense(system, state, known, efforts, unknown, base, external)
-    rel, v = _relative(system, links, state)
-    down = gravity_as_acceleration(state.base.rotation, system.gravity)
+    leaders = np.asarray(top.leaders, dtype=int)
     passive = passive_efforts(system, state)
-    on_links = _external_on_links(system, links, external)
-    dv = jnp.where(unknown, 0.0, known.v)
-    gains = by_link(top, joint_rates(system, dv))
-    eta0, deta0 = state.base_twist, known.base + down
-    if unknown.any():
-        is_unknown = np.zeros((len(top.link_parents), top.columns), bool)
-        is_unknown[top.rate_link - 1, top.rate_column] = unknown[np.asarray(top.leaders, dtype=int)]
-        # a mimic is driven here, so that only coordinates' own rates have given efforts
-        given = by_link(top, (efforts + passive)[np.asarray(top.leaders, dtype=int)])
-        out = articulated(
-            top, links, rel, base, eta0, deta0, v, gains, given, jnp.asarray(is_unknown), on_links
-        )
-        deta0, wrench, dv = out.deta0, out.wrench0, by_rate(top, out.dv)[top.own_rates]
-        tau = coordinate_efforts(system, by_rate(top, out.effort))
-    else:
-        masses = links.mass, links.moment, links.inertia
-        if base:
-            # the locomotion model M_o+ eta_o' = F_o+ (3.18), F_o+ from a recursion with eta_o' = 0 (3.28)
-            F = newton_euler(top.slots, *masses, rel, eta0, deta0.at[np.array(base)].set(0.0), v, gains, on_links)
-            M = locked_inertia(composites(top, links, rel))
-            deta0 = solve_base(M, F[0] - matvec(M, deta0.at[np.array(base)].set(0.0)), base, deta0)
-        F = newton_euler(top.slots, *masses, rel, eta0, deta0, v, gains, on_links)
-        wrench, tau = F[0], coordinate_efforts(system, by_rate(top, project(rel.S, F[1:])))
-    return Acceleration(deta0 - down, dv), tau - passive, wrench
+    given = Inputs(
+        links,
+        joint_configuration(system, state.q),
+        joint_rates(system, state.v),
+        joint_rates(system, jnp.where(unknown, 0.0, known.v)),
+        (efforts + passive)[leaders],  # mimics are driven here, so that only coordinates' own rates have given efforts
+        state.base.rotation,
+        system.gravity,
+        state.base_twist,
+        known.base,
+        _external_on_links(system, links, external),
+    )
+    out = solve(Roles(top, base, tuple(bool(x) for x in unknown[leaders])), given)
+    acceleration = Acceleration(out.deta0, out.dv[top.own_rates] if top.mimics else out.dv)
+    return acceleration, coordinate_efforts(system, out.effort) - passive, out.wrench
 
 
 def _dense(system, state, known, efforts, unknown, base, external):

@@ -10,6 +10,15 @@ from undula.model.topology import SlotPlan
 
 Tree = Any
 
+UNROLL_ON_GPU = 64  # links
+
+
+def _unroll(xs: Tree) -> int:
+    """How many links a compiled iteration takes: one on the CPU, where loops are compiled whole; all of a short tree on a
+    GPU, where every iteration costs kernel launches."""
+    n = jax.tree.leaves(xs)[0].shape[0]
+    return n if jax.default_backend() == "gpu" and 0 < n <= UNROLL_ON_GPU else 1
+
 
 def _get(buffer: Tree, i) -> Tree:
     return jax.tree.map(lambda b: jax.lax.dynamic_index_in_dim(b, i, keepdims=False), buffer)
@@ -22,7 +31,7 @@ def _set(buffer: Tree, i, value: Tree) -> Tree:
 def outward(step: Callable[[Tree, Tree], tuple[Tree, Tree]], root: Tree, xs: Tree, slots: SlotPlan) -> Tree:
     """From the root to the leaves: `step(parent_state, x) -> (state, y)`; returns the ys, stacked by link."""
     if slots.count == 0:
-        return jax.lax.scan(step, root, xs)[1]
+        return jax.lax.scan(step, root, xs, unroll=_unroll(xs))[1]
 
     # slots 1..count keep the states of links that await further children; the last is a waste bin
     bin_ = slots.count + 1
@@ -37,13 +46,13 @@ def outward(step: Callable[[Tree, Tree], tuple[Tree, Tree]], root: Tree, xs: Tre
         state, y = step(parent, x)
         return (state, _set(kept, w, state)), y
 
-    return jax.lax.scan(body, (root, kept), (read, write, xs))[1]
+    return jax.lax.scan(body, (root, kept), (read, write, xs), unroll=_unroll(xs))[1]
 
 
 def inward(step: Callable[[Tree, Tree], tuple[Tree, Tree]], zero: Tree, xs: Tree, slots: SlotPlan) -> tuple[Tree, Tree]:
     """From the leaves to the root: `step(sum_over_children, x) -> (to_parent, y)`; returns (sum at the root, ys)."""
     if slots.count == 0:
-        return jax.lax.scan(step, zero, xs, reverse=True)
+        return jax.lax.scan(step, zero, xs, reverse=True, unroll=_unroll(xs))
 
     kept = jax.tree.map(lambda z: jnp.zeros((slots.count + 1, *z.shape), z.dtype), zero)
 
@@ -58,5 +67,6 @@ def inward(step: Callable[[Tree, Tree], tuple[Tree, Tree]], zero: Tree, xs: Tree
         last = jax.tree.map(lambda u: jnp.where(r == 0, u, 0.0), up)
         return (last, _set(kept, r, late)), y
 
-    (last, kept), ys = jax.lax.scan(body, (zero, kept), (jnp.asarray(slots.read), jnp.asarray(slots.write), xs), reverse=True)
+    plan = jnp.asarray(slots.read), jnp.asarray(slots.write)
+    (last, kept), ys = jax.lax.scan(body, (zero, kept), (*plan, xs), reverse=True, unroll=_unroll(xs))
     return jax.tree.map(lambda a, b: a + b[slots.root_write], last, kept), ys

@@ -1,6 +1,7 @@
 """The time loop: pure, compiled, differentiable."""
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any, NamedTuple
 
 import jax
@@ -113,6 +114,9 @@ def simulate(
     flow = _flow(system, links_of(system), external)
     method = RungeKutta4() if integrator is None else integrator
 
+    # Reverse mode keeps the states and computes each step again: its loop then stays small enough to be compiled whole,
+    # and memory grows with the states alone.
+    @partial(jax.checkpoint, prevent_cse=False)
     def body(state, k):
         new = method.step(system.topology, flow, t0 + k * dt, state, dt)
         return new, new

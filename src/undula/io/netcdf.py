@@ -1,7 +1,8 @@
 """Result files: a run's samples as NetCDF-4, written whole or not at all."""
 
 import os
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from uuid import uuid4
 
@@ -12,27 +13,19 @@ from undula.model.errors import UndulaError
 
 ENGINE = "h5netcdf"
 COMPRESS_FROM = 2000  # numbers in a variable; below, the bookkeeping of compressed chunks outweighs the gain
+FOREIGN = (OSError, ValueError, KeyError, RuntimeError, AttributeError)  # what readers raise on other bytes
 EXPECTED = ("time", "base_position", "base_quaternion", "position", "body_position", "body_quaternion")
 
 
 def save(data: xr.Dataset, path: str | os.PathLike) -> Path:
     """Writes a run's samples to a NetCDF-4 file and returns its path.
 
-    The numbers are compressed without loss. The file appears under its name only once it is complete: a write that
-    fails leaves nothing behind, and an older file of that name stays as it was.
+    The numbers are compressed without loss. The file appears under its name only once it is complete: a write
+    that fails leaves nothing behind, and an older file of that name stays as it was.
     """
-    target = Path(path)
-    part = target.with_name(f".{uuid4().hex}.part")
-    try:
-        _check_target(target)
+    with replacing(path) as part:
         data.to_netcdf(part, engine=ENGINE, encoding=_encoding(data))
-        os.replace(part, target)
-    except OSError as problem:
-        raise UndulaError(f"cannot write {target}: {_reason(problem)}.") from None
-    finally:
-        with suppress(OSError):
-            part.unlink()
-    return target
+    return Path(path)
 
 
 def load(path: str | os.PathLike) -> xr.Dataset:
@@ -48,12 +41,28 @@ def load(path: str | os.PathLike) -> xr.Dataset:
         raise UndulaError(f"cannot read {source}: {_reason(problem)}.") from None
     except UndulaError:
         raise
-    except (OSError, ValueError, KeyError, RuntimeError, AttributeError):  # what h5py and xarray raise on foreign bytes
+    except FOREIGN:
         raise UndulaError(f"cannot read {source}: it is not a NetCDF-4 file, or it is damaged.") from None
     missing = [name for name in EXPECTED if name not in data.variables]
     if missing:
-        raise UndulaError(f"cannot read {source}: it is not a result of undula; it lacks {', '.join(missing)}.")
+        raise UndulaError(f"cannot read {source}: it is not a result file; it lacks {', '.join(missing)}.")
     return _with_text(data)
+
+
+@contextmanager
+def replacing(path: str | os.PathLike) -> Iterator[Path]:
+    """A file to write beside `path`, which takes its place at the end; it is removed if writing fails."""
+    target = Path(path)
+    part = target.with_name(f".{uuid4().hex}.part")
+    try:
+        _check_target(target)
+        yield part
+        os.replace(part, target)
+    except OSError as problem:
+        raise UndulaError(f"cannot write {target}: {_reason(problem)}.") from None
+    finally:
+        with suppress(OSError):
+            part.unlink()
 
 
 def _check_target(target: Path) -> None:
@@ -68,7 +77,7 @@ def _check_target(target: Path) -> None:
 
 
 def _encoding(data: xr.Dataset) -> dict[str, dict]:
-    """How each variable is stored. A variable without elements cannot be cut into chunks, so it is not compressed."""
+    """How each variable is stored. One without elements has no chunks, so it is not compressed."""
     zipped = {"zlib": True, "complevel": 4, "shuffle": True}
     names = (n for n, x in data.variables.items() if x.dtype.kind in "fiu" and x.size >= COMPRESS_FROM)
     return {str(n): dict(zipped) for n in names}

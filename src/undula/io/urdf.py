@@ -1,7 +1,7 @@
 """URDF import: a robot's description file becomes a `System`.
 
-yourdfpy turns the XML into records, but it mends broken XML and fills in what is missing without a word (an absent
-`ixx` becomes 1 kg m^2). A file is therefore checked first, so that every refusal can name its culprit.
+yourdfpy turns the XML into records, but it mends broken XML and fills in what is missing without a word (an
+absent `ixx` becomes 1 kg m^2). A file is therefore checked first, so that every refusal can name its culprit.
 """
 
 import io
@@ -29,32 +29,30 @@ JOINTS: dict[str, Callable[..., Joint]] = {
     "floating": Free,
     "planar": Planar,
 }
-SINGLE = ("revolute", "continuous", "prismatic")  # the types with one coordinate: only these have axis and damping
+SINGLE = ("revolute", "continuous", "prismatic")  # one coordinate: only these have axis, damping and mimic
+UPRIGHT = (1.0, 0.0, 0.0, 0.0)
 
+READ = {  # element -> what is read of it; all else is left out before yourdfpy can stumble over it
+    "robot": ("link", "joint", "material"),
+    "link": ("inertial", "visual"),
+    "joint": ("origin", "parent", "child", "axis", "limit", "dynamics", "mimic"),
+}
 MOMENTS = ("ixx", "ixy", "ixz", "iyy", "iyz", "izz")
-REQUIRED = {  # path from <robot> -> (elements, attributes) that must be there
-    "link": ((), ("name",)),
-    "link/inertial": (("mass", "inertia"), ()),
-    "link/inertial/mass": ((), ("value",)),
-    "link/inertial/inertia": ((), MOMENTS),
-    "joint": (("parent", "child"), ("name", "type")),
-    "joint/parent": ((), ("link",)),
-    "joint/child": ((), ("link",)),
-    "joint/mimic": ((), ("joint",)),
+NEEDED = {  # element -> attributes and <elements> that it must have
+    "link": ("name",),
+    "inertial": ("<mass>", "<inertia>"),
+    "mass": ("value",),
+    "inertia": MOMENTS,
+    "box": ("size",),
+    "cylinder": ("radius", "length"),
+    "sphere": ("radius",),
+    "joint": ("name", "type", "<parent>", "<child>"),
+    "parent": ("link",),
+    "child": ("link",),
+    "mimic": ("joint",),
 }
-NUMBERS = {  # element -> attributes that hold so many numbers
-    "origin": {"xyz": 3, "rpy": 3},
-    "axis": {"xyz": 3},
-    "mass": {"value": 1},
-    "inertia": dict.fromkeys(MOMENTS, 1),
-    "mimic": {"multiplier": 1, "offset": 1},
-    "limit": {"lower": 1, "upper": 1, "effort": 1, "velocity": 1},
-    "dynamics": {"damping": 1, "friction": 1},
-    "box": {"size": 3},
-    "cylinder": {"radius": 1, "length": 1},
-    "sphere": {"radius": 1},
-    "color": {"rgba": 4},
-}
+ONE = "value radius length multiplier offset damping friction lower upper effort velocity".split()
+NUMBERS = {"xyz": 3, "rpy": 3, "size": 3, "rgba": 4} | dict.fromkeys((*MOMENTS, *ONE), 1)  # in an attribute
 
 
 def load_urdf(
@@ -69,27 +67,26 @@ def load_urdf(
 ) -> System:
     """The system that a URDF file describes.
 
-    Bodies have the names of the links, joints and coordinates those of the joints (with .x, .y, ... for a planar or
-    floating joint), depth first in the order of the file; the root link is the base. URDF is in m, rad, kg, s, as undula.
+    Bodies have the names of the links, joints and coordinates those of the joints (with .x, .y, ... if planar
+    or floating), depth first in the order of the file; the root link is the base. Units: m, rad, kg, s.
 
     - Inertias are turned into the link's axes; a link without `<inertial>` has no mass.
-    - A mimic joint has no coordinate: it follows the joint at the head of its chain of mimics. Its damping acts on that
-      joint, times multiplier^2; its limits are dropped.
+    - A mimic joint has no coordinate: it follows the joint at the head of its chain of mimics. Its damping
+      acts on that joint, times multiplier^2; its limits are dropped.
     - The `axis` of a planar joint is the normal of the plane. If it is not z, the joint moves a massless body
-      "<joint>.plane" whose z is the normal, and the link is fixed to it, in the orientation that URDF gives it.
-    - Boxes, cylinders and spheres are drawn. A link that has only meshes, or nothing, is drawn as a skeleton of capsules;
-      mesh files are never opened.
-    - Not read, as a `System` has no place for them: collision shapes, limits of effort and velocity, safety controllers,
-      calibrations, transmissions, and extensions such as `<gazebo>`.
+      "<joint>.plane" whose z is the normal; the link is fixed to that, in the orientation that URDF gives it.
+    - Boxes, cylinders and spheres are drawn. A link that has only meshes, or nothing, is drawn as a skeleton
+      of capsules; mesh files are never opened.
+    - Not read, as a `System` has no place for them: collision shapes, limits of effort and velocity, safety
+      controllers, calibrations, transmissions, extensions (`<gazebo>`), and a fixed joint's axis, limits, ...
 
     **Arguments:**
 
-    - `path`: the file.
     - `base`, `group`, `motion`: role, group and motion law of the root link, as in `Builder.base`.
     - `gravity`: acceleration of gravity in the world [m/s^2].
-    - `strict`: what is odd in the file raises a `ModelError` instead of giving an `UndulaWarning`: unphysical inertias and
-      bodies that move without mass (both are kept as they are), Coulomb friction (left out), mimics of no moving joint
-      (they become joints of their own).
+    - `strict`: what is odd in the file raises a `ModelError` instead of giving an `UndulaWarning`: unphysical
+      inertias and bodies that move without mass (kept as they are), Coulomb friction and the damping of
+      planar and floating joints (left out), mimics of no moving joint (which get coordinates of their own).
     - `position` [m], `rotation` (3x3 matrix or quaternion w, x, y, z): pose of the root link in the world.
     """
     robot = _parsed(Path(path))
@@ -100,14 +97,13 @@ def load_urdf(
     damping = _damping(robot.joints, mimics)
     shapes = _shapes(robot)
     b = Builder(robot.name, gravity, strict=strict)
-    b.base(
-        root.name, base, group, motion, **_inertial(root), position=position, rotation=rotation, shapes=shapes[root.name]
-    )
+    pose = dict(position=position, rotation=rotation)
+    b.base(root.name, base, group, motion, **_inertial(root), **pose, shapes=shapes[root.name])
     for j in robot.joints:
-        joint = _joint(j, mimics.get(j.name), damping[j.name])
+        joint = _joint(j, mimics.get(j.name), damping.get(j.name, 0.0))
         place, inertial = _place(j.origin), _inertial(links[j.child])
-        if j.type == "planar" and _from_z(j.axis) != _from_z((0, 0, 1)):
-            plane, turn = f"{j.name}.plane", Rotation.from_quat(_from_z(j.axis), scalar_first=True).as_matrix()
+        if j.type == "planar" and (turn := _from_z(j.axis, f"axis of joint '{j.name}'")) != UPRIGHT:
+            plane, turn = f"{j.name}.plane", Rotation.from_quat(turn, scalar_first=True).as_matrix()
             b.body(plane, j.parent, joint, position=place["position"], rotation=place["rotation"] @ turn)
             b.body(j.child, plane, Fixed(), **inertial, rotation=turn.T, shapes=shapes[j.child])
         else:
@@ -126,22 +122,26 @@ def _parsed(path: Path) -> Any:
     if not path.is_file():
         raise UndulaError(f"there is no file '{path}'.")
     parser = etree.XMLParser(recover=True, remove_comments=True)
-    robot = etree.fromstring(path.read_bytes(), parser)
-    # an extension's element with an undeclared prefix is no URDF; it is dropped below
+    robot = etree.fromstring(path.read_bytes() or b" ", parser)
+    # elements with an undeclared prefix are extensions, which are left out
     broken = [e for e in parser.error_log if e.type_name != "NS_ERR_UNDEFINED_NAMESPACE"]
-    if robot is None or broken:
-        what = f": {broken[0].message.strip()} (line {broken[0].line})" if broken else ""
-        raise UndulaError(f"'{path}' is not well-formed XML{what}.")
+    if broken:
+        what = f"{broken[0].message.strip()} (line {broken[0].line})"
+        raise UndulaError(f"'{path}' is not well-formed XML: {what}.")
     if robot.tag != "robot":
         raise UndulaError(f"'{path}' is not a URDF file: it contains <{robot.tag}> instead of <robot>.")
-    for child in list(robot):
-        if child.tag not in ("link", "joint", "material"):
-            robot.remove(child)
+    for e in (robot, *robot.findall("link"), *robot.findall("joint")):
+        for child in list(e):
+            if child.tag not in READ[e.tag]:
+                e.remove(child)
+    for visual in robot.findall("link/visual"):
+        solid = visual.find("geometry/*")
+        if solid is None or solid.tag not in ("box", "cylinder", "sphere", "mesh"):
+            visual.getparent().remove(visual)
     _check(robot, path)
     robot.set("name", robot.get("name") or path.stem)
     try:
-        options = dict(build_scene_graph=False, load_meshes=False)
-        return URDF.load(io.BytesIO(etree.tostring(robot)), **options).robot
+        return URDF.load(io.BytesIO(etree.tostring(robot)), build_scene_graph=False, load_meshes=False).robot
     except Exception as error:
         raise UndulaError(f"'{path}' cannot be read: {error!r}.") from error
 
@@ -154,20 +154,19 @@ def _check(robot: Any, path: Path) -> None:
         inside = "" if owner is element else f"<{element.tag}> of "
         return f"'{path}', line {element.sourceline}: {inside}{owner.tag} '{owner.get('name', '')}'"
 
-    for place, (elements, attributes) in REQUIRED.items():
-        for e in robot.iterfind(place):
-            missing = [f"<{tag}>" for tag in elements if e.find(tag) is None]
-            missing += [f"attribute '{key}'" for key in attributes if e.get(key) is None]
-            if missing:
-                raise UndulaError(f"{where(e)} has no {missing[0]}.")
     for e in robot.iter():
-        for key, count in NUMBERS.get(e.tag, {}).items():
+        for key in NEEDED.get(e.tag, ()):
+            if (e.find(key[1:-1]) if key.startswith("<") else e.get(key)) is None:
+                raise UndulaError(f"{where(e)} has no {key}.")
+        for key in set(e.keys()) & NUMBERS.keys():
+            count = NUMBERS[key]
             try:
-                values = [float(x) for x in e.get(key, "0 " * count).replace(",", " ").split()]
+                values = [float(x) for x in e.get(key).replace(",", " ").split()]
             except ValueError:
                 values = []
             if len(values) != count or np.isnan(values).any():
-                raise UndulaError(f"{where(e)} has {key} = '{e.get(key)}'; it must be {count} number{'s' * (count > 1)}.")
+                wanted = f"{count} number{'s' * (count > 1)}"
+                raise UndulaError(f"{where(e)} has {key} = '{e.get(key)}'; it must be {wanted}.")
 
 
 def _root(robot: Any, path: Any) -> Any:
@@ -179,13 +178,16 @@ def _root(robot: Any, path: Any) -> Any:
     for j in robot.joints:
         for role, name in (("parent", j.parent), ("child", j.child)):
             if name not in names:
-                raise UndulaError(f"the {role} of joint '{j.name}' is '{name}', which is not a link of '{path}'.")
+                raise UndulaError(
+                    f"the {role} of joint '{j.name}' is '{name}', which is no link of '{path}'."
+                )
         if j.child in carrier:
-            raise UndulaError(f"link '{j.child}' is the child of two joints, '{carrier[j.child]}' and '{j.name}'.")
+            both = f"'{carrier[j.child]}' and '{j.name}'"
+            raise UndulaError(f"link '{j.child}' is the child of two joints, {both}.")
         carrier[j.child] = j.name
     roots = [link for link in robot.links if link.name not in carrier]
     if not roots:
-        raise UndulaError(f"'{path}' has no root: every link is the child of a joint, so that they form a cycle.")
+        raise UndulaError(f"'{path}' has no root: every link is the child of a joint, so they form a cycle.")
     if len(roots) > 1:
         raise UndulaError(f"'{path}' has several roots: {', '.join(r.name for r in roots)}; a robot has one.")
     return roots[0]
@@ -193,16 +195,18 @@ def _root(robot: Any, path: Any) -> Any:
 
 def _mention(robot: Any, orphans: list[Any], strict: bool) -> None:
     """Says what is left out, in one warning or refusal."""
-    friction = [j.name for j in robot.joints if j.dynamics and float(j.dynamics.friction or 0) != 0]
-    undefined = [j.name for j in robot.joints if j.type in ("planar", "floating") and _own_damping(j) != 0]
-    left_out = []
-    if friction:
-        left_out.append(f"the Coulomb friction of the joints {', '.join(friction)}")
-    if undefined:
-        left_out.append(f"the damping of the joints {', '.join(undefined)} (URDF defines none for their type)")
-    if orphans:
-        who = ", ".join(f"{j.name} of '{j.mimic.joint}'" for j in orphans)
-        left_out.append(f"the mimics {who} (there is no moving joint of that name; they have their own coordinates)")
+    rubbing = [j.name for j in robot.joints if j.dynamics and float(j.dynamics.friction or 0)]
+    undefined = [j.name for j in robot.joints if j.type in ("planar", "floating") and _own_damping(j)]
+    follow = [f"{j.name} of '{j.mimic.joint}'" for j in orphans]
+    left_out = [
+        what.format(", ".join(names))
+        for what, names in (
+            ("the Coulomb friction of the joints {}", rubbing),
+            ("the damping of the joints {} (undefined for their type)", undefined),
+            ("the mimics {} (no moving joint has that name; they get coordinates of their own)", follow),
+        )
+        if names
+    ]
     if left_out:
         sentence = f"URDF of '{robot.name}': left out are {' and '.join(left_out)}."
         if strict:
@@ -215,7 +219,8 @@ def _mention(robot: Any, orphans: list[Any], strict: bool) -> None:
 
 def _joint(j: Any, mimic: Mimic | None, damping: float) -> Joint:
     if j.type not in JOINTS:
-        raise UndulaError(f"joint '{j.name}' has the unknown type '{j.type}'; the types are {', '.join(JOINTS)}.")
+        types = ", ".join(JOINTS)
+        raise UndulaError(f"joint '{j.name}' has the unknown type '{j.type}'; the types are {types}.")
     about: dict[str, Any] = dict(name=j.name)
     if j.type in SINGLE:
         about |= dict(axis=j.axis, mimic=mimic, damping=damping)
@@ -247,10 +252,10 @@ def _own_damping(j: Any) -> float:
 
 
 def _damping(joints: list[Any], mimics: dict[str, Mimic]) -> dict[str, float]:
-    """Damping of each joint; that of a mimic goes to its leader, which turns multiplier times slower: equal power."""
+    """Damping of each joint; that of a mimic is moved to its leader, where it takes the same power."""
     out = {j.name: _own_damping(j) for j in joints}
     for name, mimic in mimics.items():
-        out[mimic.leader] = out.get(mimic.leader, 0.0) + mimic.multiplier**2 * out[name]
+        out[mimic.leader] += mimic.multiplier**2 * out.pop(name)
     return out
 
 
@@ -272,9 +277,9 @@ def _inertial(link: Any) -> dict[str, Any]:
     return dict(mass=link.inertial.mass, com=place["position"], inertia=(inertia + inertia.T) / 2)
 
 
-def _from_z(direction: Any) -> tuple[float, ...]:
+def _from_z(direction: Any, what: str) -> tuple[float, ...]:
     """Quaternion of the smallest rotation that brings z into a direction."""
-    x, y, z = unit_vector(direction, "direction")
+    x, y, z = unit_vector(direction, what)
     q = np.array([1 + z, -y, x, 0.0])
     if not q.any():
         return 0.0, 1.0, 0.0, 0.0  # opposite to z: half a turn about x will do
@@ -282,15 +287,15 @@ def _from_z(direction: Any) -> tuple[float, ...]:
 
 
 def _shapes(robot: Any) -> dict[str, tuple[Shape, ...]]:
-    """What is drawn for each link: its boxes, cylinders and spheres, or else capsules towards what it carries."""
+    """What is drawn for each link: boxes, cylinders and spheres, or else bones towards what it carries."""
 
     def colour_of(material: Any) -> tuple[float, ...] | None:
-        rgba = palette.get(material.name, material.color) if material else None
-        return None if rgba is None else tuple(rgba.rgba[:3].tolist())
+        colour = (material.color or palette.get(material.name)) if material else None
+        return tuple(colour.rgba[:3].tolist()) if colour else None
 
-    # a material may be defined anywhere, once, and then be named elsewhere
-    materials = [*robot.materials, *(v.material for link in robot.links for v in link.visuals if v.material)]
-    palette = {m.name: m.color for m in materials if m.color is not None and m.name}
+    # a material may be defined in a visual and named in another; the robot's own definitions come first
+    inline = [v.material for link in robot.links for v in link.visuals if v.material]
+    palette = {m.name: m.color for m in (*inline, *robot.materials) if m.color}
     ends: dict[str, list[np.ndarray]] = {link.name: [] for link in robot.links}
     for j in robot.joints:
         ends[j.parent].append(_place(j.origin)["position"])
@@ -300,10 +305,9 @@ def _shapes(robot: Any) -> dict[str, tuple[Shape, ...]]:
         for v in link.visuals:
             if solid := _solid(v.geometry):
                 place = _place(v.origin)
-                quaternion = Rotation.from_matrix(place["rotation"]).as_quat(scalar_first=True)
-                shapes.append(
-                    Shape(*solid, tuple(place["position"].tolist()), tuple(quaternion.tolist()), colour_of(v.material))
-                )
+                quaternion = Rotation.from_matrix(place["rotation"]).as_quat(scalar_first=True).tolist()
+                position = place["position"].tolist()
+                shapes.append(Shape(*solid, tuple(position), tuple(quaternion), colour_of(v.material)))
         if not shapes:
             bones = ends[link.name] or [_inertial(link).get("com", np.zeros(3))]
             colour = colour_of(next((v.material for v in link.visuals), None))
@@ -314,16 +318,14 @@ def _shapes(robot: Any) -> dict[str, tuple[Shape, ...]]:
 
 def _solid(geometry: Any) -> tuple[str, tuple[float, ...]] | None:
     """Kind and size of a primitive; None for a mesh."""
-    if geometry is None or geometry.mesh:
-        return None
     if geometry.box:
         return "box", tuple(geometry.box.size.tolist())
     if geometry.cylinder:
         return "cylinder", (geometry.cylinder.radius, geometry.cylinder.length)
-    return "sphere", (geometry.sphere.radius,)
+    return ("sphere", (geometry.sphere.radius,)) if geometry.sphere else None
 
 
 def _bone(end: np.ndarray, colour: tuple[float, ...] | None) -> Shape:
     """A thin capsule from the origin of a link to a point."""
     length = float(np.linalg.norm(end))
-    return Shape("capsule", (0.06 * length, length), tuple((end / 2).tolist()), _from_z(end), colour)
+    return Shape("capsule", (0.06 * length, length), tuple((end / 2).tolist()), _from_z(end, "bone"), colour)

@@ -47,8 +47,8 @@ class Builder:
     """
 
     def __init__(self, name: str, gravity: Any = (0.0, 0.0, -9.81), strict: bool = True):
-        """`gravity`: acceleration of gravity in the world [m/s^2]; `strict=False` accepts inertias that no body has, and
-        bodies that move without mass, with one warning: inverse dynamics works with them, forward dynamics need not."""
+        """`gravity`: acceleration of gravity in the world [m/s^2]. `strict=False` accepts, with one warning, inertias
+        that no body has and bodies that move without mass: inverse dynamics works, forward dynamics need not."""
         self.name = name
         self._strict = strict
         self._gravity = as_vector(gravity, 3, "gravity")
@@ -161,10 +161,12 @@ class Builder:
         )
         complaints: list[str] = []
         complain = checks.refuse if self._strict else complaints.append
-        mass, com, inertia = _stacked([checks.inertial(b.name, b.mass, b.com, b.inertia, complain) for b in bodies])
+        inertials = [checks.inertial(b.name, b.mass, b.com, b.inertia, complain) for b in bodies]
+        mass, com, inertia = _stacked(inertials)
         checks.masses(topology, mass, complain)
         if complaints:
-            warnings.warn(f"system '{self.name}' is not physical: {' '.join(complaints)}", UndulaWarning, stacklevel=2)
+            sentence = f"system '{self.name}' is not physical: {' '.join(complaints)}"
+            warnings.warn(sentence, UndulaWarning, stacklevel=2)
         base_place, *place = [_placed(b.name, b.position, b.rotation) for b in bodies]
         vectors = [j.vectors(f"joint '{n}'") for j, n in zip(joints, joint_names)]
         return System(

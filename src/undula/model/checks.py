@@ -106,7 +106,7 @@ def inertia_complaint(I: np.ndarray) -> str | None:
 
 
 def masses(top: Topology, mass: Any, complain: Callable[[str], None] = refuse) -> None:
-    """Complains about bodies that must move but have no mass, on themselves or beyond them; refuses a free base like that."""
+    """Complains about bodies that must move without mass, on themselves or beyond; refuses such a free base."""
     if is_traced(mass):
         return
     total = np.asarray(mass).copy()

@@ -1,0 +1,1 @@
+"""Many instances of one computation at once."""

@@ -1,0 +1,260 @@
+"""What figures and pages draw of a run: shapes, poses between the samples, signals without rounding noise."""
+
+import json
+from itertools import product
+from typing import Any
+
+import numpy as np
+import xarray as xr
+
+from undula.model.errors import UndulaError
+
+TINY = 1e-9  # a part of a signal below this fraction of its scale is rounding, not motion
+ZERO = 1e-12  # data all below this are rounding errors of zero
+
+KINDS = {"box": 3, "cylinder": 2, "capsule": 2, "sphere": 1, "ellipsoid": 3}  # how many sizes each takes
+
+
+def body_shapes(data: xr.Dataset) -> list[list[dict[str, Any]]]:
+    """The shapes of each body, as dictionaries (see `undula.Shape`); none if the file does not know any."""
+    shapes = json.loads(data.attrs.get("shapes", "[]")) or [[] for _ in data["body"]]
+    if len(shapes) != data.sizes["body"]:
+        raise UndulaError(
+            f"the attribute shapes is for {len(shapes)} bodies; the run has {data.sizes['body']}."
+        )
+    for shape in (s for body in shapes for s in body):
+        if shape["kind"] not in KINDS or len(shape["size"]) != KINDS[shape["kind"]]:
+            known = ", ".join(f"{kind} ({n})" for kind, n in KINDS.items())
+            what = f"the shape {shape['kind']} of size {shape['size']}"
+            raise UndulaError(f"cannot draw {what}; the kinds (and how many sizes) are {known}.")
+    return shapes
+
+
+def body_parents(data: xr.Dataset) -> list[int]:
+    """The parent of each body, -1 for the base; every body on the base if the file does not say."""
+    count = data.sizes["body"]
+    parents = json.loads(data.attrs.get("parents", "[]"))
+    return parents if len(parents) == count else [-1] + [0] * (count - 1)
+
+
+def half_extents(shape: dict[str, Any]) -> np.ndarray:
+    """Half the edges of the box around a shape, in its own axes [m]; a capsule's length excludes its caps."""
+    size = np.asarray(shape["size"], float)
+    match shape["kind"]:
+        case "box":
+            return size / 2
+        case "cylinder":
+            return np.array([size[0], size[0], size[1] / 2])
+        case "capsule":
+            return np.array([size[0], size[0], size[1] / 2 + size[0]])
+        case "sphere":
+            return np.repeat(size, 3)
+        case _:
+            return size
+
+
+def in_body(shape: dict[str, Any], points: Any) -> np.ndarray:
+    """Points (..., 3) from the shape's own axes to the body frame [m]."""
+    return rotate(np.asarray(shape["quaternion"], float), np.asarray(points, float)) + np.asarray(
+        shape["position"], float
+    )
+
+
+def tips(data: xr.Dataset) -> dict[int, np.ndarray]:
+    """Where the last bodies of the tree end, in their own frames [m]: the end of a shape farthest out."""
+    shapes, parents = body_shapes(data), body_parents(data)
+    out = {}
+    for k in set(range(len(parents))) - set(parents):
+        ends = [in_body(s, np.diag(sign * half_extents(s))) for s in shapes[k] for sign in (-1, 1)]
+        if ends:
+            points = np.concatenate(ends)
+            out[k] = points[np.argmax(np.linalg.norm(points, axis=1))]
+    return out
+
+
+def bounds(data: xr.Dataset) -> tuple[np.ndarray, np.ndarray]:
+    """(lowest, highest) corner [m] of the box around all the bodies at all the samples, shapes included."""
+    position, quaternion = data["body_position"].values, data["body_quaternion"].values
+    low, high = position.min((0, 1)), position.max((0, 1))
+    signs = np.array(list(product((-1, 1), repeat=3)))
+    for k, shapes in enumerate(body_shapes(data)):
+        for shape in shapes:
+            corners = in_body(shape, signs * half_extents(shape))
+            world = position[:, k, None] + rotate(quaternion[:, k, None], corners)
+            low, high = np.minimum(low, world.min((0, 1))), np.maximum(high, world.max((0, 1)))
+    return low, high
+
+
+def rotate(quaternion: np.ndarray, vector: np.ndarray) -> np.ndarray:
+    """Vectors turned by unit quaternions (w, x, y, z); leading axes broadcast."""
+    w, r = quaternion[..., :1], quaternion[..., 1:]
+    twice = 2 * np.cross(r, vector)
+    return vector + w * twice + np.cross(r, twice)
+
+
+def slerp(a: np.ndarray, b: np.ndarray, s: np.ndarray) -> np.ndarray:
+    """Unit quaternions a fraction s (0 to 1) of the shorter way from a to b, at constant angular velocity."""
+    cosine = (a * b).sum(-1)
+    b = np.where(cosine[..., None] < 0, -b, b)  # q and -q are the same attitude
+    angle = np.arccos(np.clip(np.abs(cosine), 0, 1))
+    small = angle < 1e-6  # there the sines cancel, and a straight line is exact to rounding
+    sine = np.where(small, 1, np.sin(angle))
+    first = np.where(small, 1 - s, np.sin((1 - s) * angle) / sine)
+    second = np.where(small, s, np.sin(s * angle) / sine)
+    out = first[..., None] * a + second[..., None] * b
+    return out / np.linalg.norm(out, axis=-1, keepdims=True)
+
+
+def inverse(quaternion: np.ndarray) -> np.ndarray:
+    """The opposite rotation of unit quaternions."""
+    return quaternion * np.array([1.0, -1.0, -1.0, -1.0])
+
+
+def times_quaternion(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """The quaternion that turns by b, then by a; leading axes broadcast."""
+    (w, u), (x, v) = (a[..., :1], a[..., 1:]), (b[..., :1], b[..., 1:])
+    real = w * x - (u * v).sum(-1, keepdims=True)
+    return np.concatenate([real, w * v + x * u + np.cross(u, v)], -1)
+
+
+def resample(data: xr.Dataset, times: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Positions [m] (times, bodies, 3) and quaternions (times, bodies, 4) of the bodies at instants [s].
+
+    Each body is interpolated in its parent's frame, so that links keep their lengths between the samples too.
+    """
+    t, position, quaternion = (data[x].values for x in ("time", "body_position", "body_quaternion"))
+    if not len(t):
+        raise UndulaError("the run has no samples, so there is nothing to draw.")
+    k = np.clip(np.searchsorted(t, times, side="right") - 1, 0, max(len(t) - 2, 0))
+    following = np.minimum(k + 1, len(t) - 1)
+    s = np.clip((times - t[k]) / np.where(following > k, t[following] - t[k], 1.0), 0, 1)
+    out_p, out_q = np.empty((len(times), *position.shape[1:])), np.empty((len(times), *quaternion.shape[1:]))
+    for body, parent in enumerate(body_parents(data)):  # parents come first
+        p, q = position[:, body], quaternion[:, body]
+        if parent >= 0:
+            back = inverse(quaternion[:, parent])
+            p, q = rotate(back, p - position[:, parent]), times_quaternion(back, q)
+        p, q = p[k] + s[:, None] * (p[following] - p[k]), slerp(q[k], q[following], s)
+        if parent >= 0:
+            p, q = out_p[:, parent] + rotate(out_q[:, parent], p), times_quaternion(out_q[:, parent], q)
+        out_p[:, body], out_q[:, body] = p, q
+    return out_p, out_q
+
+
+def frame_times(data: xr.Dataset, rate: float, most: int) -> np.ndarray:
+    """Evenly spaced instants [s] from the first sample to the last: `rate` a second, but at most `most`."""
+    t = data["time"].values
+    if not len(t):
+        raise UndulaError("the run has no samples, so there is nothing to draw.")
+    duration = float(t[-1] - t[0])
+    count = int(np.clip(np.ceil(duration * rate) + 1, 2, most)) if duration > 0 else 1
+    return np.linspace(t[0], t[-1], count)
+
+
+def capsule_mesh(
+    radius: float, length: float, around: int = 24, rings: int = 7
+) -> tuple[np.ndarray, np.ndarray]:
+    """(vertices [m], triangles) of a capsule along z; `length` lies between the centres of its caps.
+
+    Vertices are shared, so that a renderer shades it smoothly.
+    """
+    tilt = np.linspace(0, np.pi / 2, rings)
+    z = np.concatenate([length / 2 + radius * np.cos(tilt), -length / 2 - radius * np.cos(tilt[::-1])])
+    r = radius * np.concatenate([np.sin(tilt), np.sin(tilt[::-1])])
+    turn = np.linspace(0, 2 * np.pi, around, endpoint=False)
+    circle = np.stack([np.cos(turn), np.sin(turn)], -1)
+    vertices = np.concatenate(
+        [r[:, None, None] * circle, np.broadcast_to(z[:, None, None], (len(z), around, 1))], -1
+    )
+    i, j = np.meshgrid(np.arange(len(z) - 1), np.arange(around), indexing="ij")
+    a, b = i * around + j, i * around + (j + 1) % around
+    faces = np.stack([np.stack([a, a + around, b + around], -1), np.stack([a, b + around, b], -1)])
+    return vertices.reshape(-1, 3), faces.reshape(-1, 3).astype(np.uint32)
+
+
+def sticks(data: xr.Dataset) -> tuple[np.ndarray, np.ndarray]:
+    """Ends (time, sticks, 2, 3) [m] of the lines from each body's origin to its parent's, and out to the tips
+    of the tree; and the origins (time, bodies, 3) [m]."""
+    position, parents = data["body_position"].values, body_parents(data)
+    pairs = [np.stack([position[:, p], position[:, k]], 1) for k, p in enumerate(parents) if p >= 0]
+    for k, tip in tips(data).items():
+        end = position[:, k] + rotate(data["body_quaternion"].values[:, k], tip)
+        pairs.append(np.stack([position[:, k], end], 1))
+    if not pairs:
+        return np.zeros((len(position), 0, 2, 3)), position
+    return np.stack(pairs, 1), position
+
+
+def view_plane(points: np.ndarray) -> tuple[int, int]:
+    """The two axes along which points (..., 3) spread most, in order; x and y if there is no difference."""
+    spread = np.ptp(points.reshape(-1, 3), axis=0)
+    spread = np.where(spread > TINY * spread.max(initial=0), spread, 0)
+    leave = 2 - int(np.argmin(spread[::-1]))  # the last of the smallest
+    first, second = (k for k in range(3) if k != leave)
+    return first, second
+
+
+def instants(time: np.ndarray, count: int) -> np.ndarray:
+    """Indices of samples that are about evenly spaced in time, the first and the last included."""
+    wanted = np.linspace(time[0], time[-1], count)
+    return np.unique(np.abs(time[:, None] - wanted).argmin(0))
+
+
+def attitude(quaternion: np.ndarray) -> tuple[np.ndarray, list[str], str]:
+    """(values, names, label) of the attitude without jumps: the angle if the axis is fixed, the rotation
+    vector if it stays below half a turn, the quaternion otherwise."""
+    flips = np.cumprod(np.where((quaternion[1:] * quaternion[:-1]).sum(1) < 0, -1, 1))
+    q = quaternion * np.concatenate([[1], flips])[:, None]
+    q = q if q[0, 0] >= 0 else -q
+    sine = np.linalg.norm(q[:, 1:], axis=1)
+    axis = q[np.argmax(sine), 1:] / max(sine.max(), ZERO)
+    along = q[:, 1:] @ axis
+    if np.abs(q[:, 1:] - along[:, None] * axis).max() < 1e-7:
+        name = next((n for n, e in zip("xyz", np.eye(3)) if abs(axis @ e) > 1 - 1e-9), None)
+        sign = 1.0 if name is None else float(np.sign(axis["xyz".index(name)]))
+        about = f"about {name}" if name else "about ({:.2g}, {:.2g}, {:.2g})".format(*axis)
+        return 2 * np.unwrap(np.arctan2(sign * along, q[:, 0]))[:, None], [about], "rotation [rad]"
+    angle = 2 * np.arctan2(sine, q[:, 0])
+    if angle.max() < 0.97 * np.pi:
+        scale = np.where(sine > ZERO, angle / np.maximum(sine, ZERO), 2.0)
+        return q[:, 1:] * scale[:, None], ["x", "y", "z"], "rotation vector [rad]"
+    return q, ["w", "x", "y", "z"], "quaternion [1]"
+
+
+# Signals.
+
+
+def tidy(x: Any) -> np.ndarray:
+    """The values, or zeros where a column (all of an array with one axis) stays below 1e-12: rounding."""
+    x = np.asarray(x, float)
+    return np.where(np.abs(x).max(0, initial=0) < ZERO, 0.0, x)
+
+
+def moving(x: np.ndarray, scale: float = 0.0) -> np.ndarray:
+    """Which columns change, by more than rounding of the largest value in x or of `scale`."""
+    if not x.size:
+        return np.zeros(x.shape[1:], bool)
+    return np.ptp(x, axis=0) > max(ZERO, TINY * max(float(np.abs(x).max()), scale))
+
+
+def present(x: np.ndarray) -> np.ndarray:
+    """Which columns are not zero, to rounding of the largest value."""
+    return np.abs(x).max(0, initial=0) > max(ZERO, TINY * float(np.abs(x).max(initial=0)))
+
+
+def energy_rate(time: np.ndarray, energy: np.ndarray) -> np.ndarray:
+    """Time derivative [W] of an energy [J], by a spline: differences would err visibly at few samples."""
+    if len(time) < 2:
+        return np.full(len(time), np.nan)
+    if len(time) < 4:
+        return np.gradient(energy, time)
+    from scipy.interpolate import CubicSpline
+
+    return CubicSpline(time, energy)(time, 1)
+
+
+def colour_limit(x: np.ndarray) -> tuple[float, bool]:
+    """The value at the end of a colour scale around zero, and whether rare peaks lie beyond it."""
+    size = np.abs(x)
+    top, usual = float(size.max(initial=0)), float(np.quantile(size, 0.995)) if size.size else 0.0
+    return (usual, True) if 0 < usual < top / 3 else (top or 1.0, False)

@@ -1,0 +1,391 @@
+"""Result files, figures and 3D pages: what is saved comes back, what is drawn comes from the data."""
+
+import base64
+import json
+import re
+from pathlib import Path
+
+import matplotlib
+import numpy as np
+import pytest
+import xarray as xr
+
+import undula as un
+from undula.io import netcdf
+from undula.view import page, plots, shapes
+
+
+def _arm(name, base_role):
+    """Two links in a plane, the first joint driven."""
+    b = un.Builder(name)
+    b.base("root", role=base_role, mass=1.0, inertia=0.1)
+    rod = [un.Shape("capsule", (0.02, 0.2), (0.0, 0.0, -0.1), colour=(0.9, 0.4, 0.1))]
+    swing = un.Revolute((0, 1, 0), motion=un.Sinusoid(0.5, 3.0, 0.2))
+    b.body("upper", "root", swing, 0.2, (0.0, 0.0, -0.1), 1e-3, shapes=rod)
+    b.body(
+        "lower",
+        "upper",
+        un.Revolute((0, 1, 0)),
+        0.2,
+        (0.0, 0.0, -0.1),
+        1e-3,
+        position=(0, 0, -0.2),
+        shapes=rod,
+    )
+    s = b.build()
+    return un.run(s, s.state(position=[0.3, 0.3]), t_end=0.3, dt=0.01).data
+
+
+@pytest.fixture(scope="module")
+def fixed():
+    return _arm("arm", "fixed")
+
+
+@pytest.fixture(scope="module")
+def floating():
+    return _arm("swimmer", "free")
+
+
+@pytest.fixture(scope="module")
+def many(fixed):
+    """Seven times the coordinates, and bodies without shapes."""
+    names = [f"joint{k}" for k in range(14)]
+    data = fixed.isel(coordinate=[0, 1] * 7).assign_coords(coordinate=names)
+    return data.assign_attrs(scenario="long arm", shapes="[[], [], []]")
+
+
+@pytest.fixture(scope="module")
+def single(floating):
+    """One free body: no internal coordinates."""
+    data = floating.isel(coordinate=slice(0, 0), body=slice(0, 1))
+    data = data.assign_coords(coordinate=np.array([], dtype=str))
+    return data.assign_attrs(scenario="stone", shapes="[[]]", parents="[-1]")
+
+
+@pytest.fixture(params=["fixed", "many", "floating", "single"])
+def run_data(request):
+    return request.getfixturevalue(request.param)
+
+
+# Result files.
+
+
+def test_a_saved_run_comes_back_exactly(run_data, tmp_path):
+    path = netcdf.save(run_data, tmp_path / "run.nc")
+    back = netcdf.load(path)
+    assert back.identical(run_data)
+    assert all(back[n].dtype.kind == x.dtype.kind for n, x in run_data.variables.items())
+    with xr.open_dataset(path) as users:  # as a user opens it, without undula
+        assert users.load().identical(run_data)
+    assert [p.name for p in tmp_path.iterdir()] == ["run.nc"]
+    path.unlink()  # nothing holds the file
+
+
+def test_a_run_without_coordinates_or_samples_survives(single, tmp_path):
+    assert single.sizes["coordinate"] == 0
+    for data in (single, single.isel(time=slice(0, 1)), single.isel(time=slice(0, 0))):
+        back = netcdf.load(netcdf.save(data, tmp_path / "run.nc"))
+        assert back.identical(data) and back.sizes == data.sizes
+        assert back["role"].shape == (0,) and back["position"].shape == (data.sizes["time"], 0)
+
+
+def test_large_variables_are_compressed(fixed, tmp_path):
+    long = xr.concat([fixed] * 40, "time", data_vars="minimal", coords="minimal", compat="override")
+    path = netcdf.save(long, tmp_path / "run.nc")
+    assert path.stat().st_size < 0.5 * long.nbytes
+    assert netcdf.load(path).identical(long)
+
+
+@pytest.mark.parametrize(
+    "name, sentence",
+    [
+        ("missing/run.nc", "the folder {folder}/missing does not exist"),
+        ("taken", "it is a folder"),
+        ("file.txt/run.nc", "the folder {folder}/file.txt is not a folder"),
+        ("x" * 300, "file name too long"),
+    ],
+)
+def test_saving_where_one_cannot_is_refused(single, tmp_path, name, sentence):
+    (tmp_path / "taken").mkdir()
+    (tmp_path / "file.txt").write_text("text")
+    for write in (netcdf.save, page.write_html):
+        with pytest.raises(un.UndulaError) as refusal:
+            write(single, tmp_path / name)
+        assert str(tmp_path / name) in str(refusal.value)
+        assert sentence.format(folder=tmp_path) in str(refusal.value)
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["file.txt", "taken"]
+
+
+def test_a_failed_write_leaves_the_older_file(single, tmp_path):
+    path = netcdf.save(single, tmp_path / "run.nc")
+    bad = single.assign_attrs(handle=object())  # an attribute that no file can hold
+    with pytest.raises(TypeError):
+        netcdf.save(bad, path)
+    assert netcdf.load(path).identical(single)
+    assert [p.name for p in tmp_path.iterdir()] == ["run.nc"]
+
+
+def test_other_files_are_refused(single, tmp_path):
+    (tmp_path / "text.nc").write_text("not a result")
+    xr.Dataset({"a": ("x", [1.0])}).to_netcdf(tmp_path / "other.nc", engine="h5netcdf")
+    whole = netcdf.save(single, tmp_path / "run.nc").read_bytes()
+    (tmp_path / "half.nc").write_bytes(whole[: len(whole) // 2])
+    for name, sentence in (
+        ("absent.nc", "there is no such file"),
+        ("text.nc", "it is not a NetCDF-4 file"),
+        ("half.nc", "it is not a NetCDF-4 file, or it is damaged"),
+        ("other.nc", "it is not a result file; it lacks time, base_position"),
+        ("", "it is a folder"),
+    ):
+        with pytest.raises(un.UndulaError) as refusal:
+            netcdf.load(tmp_path / name)
+        assert str(tmp_path / name) in str(refusal.value) and sentence in str(refusal.value)
+
+
+# Figures.
+
+
+EXPECTED = {
+    "fixed": ["path", "coordinates", "efforts", "energy"],
+    "many": ["path", "coordinates", "efforts", "energy"],
+    "floating": ["motion", "path", "coordinates", "efforts", "energy"],
+    "single": ["motion", "path", "energy"],
+}
+
+
+@pytest.mark.parametrize(
+    "which, samples",
+    [*((which, None) for which in EXPECTED), ("fixed", 1), ("many", 1), ("single", 1), ("floating", 3)],
+)
+def test_figures_are_written(which, samples, request, tmp_path):
+    data = request.getfixturevalue(which).isel(time=slice(0, samples))
+    backend = matplotlib.get_backend(auto_select=False)
+    written = plots.write_figures(data, tmp_path / "new" / "figures")
+    names = [p.stem for p in written]
+    if samples == 1:  # a single instant does not show which coordinates move
+        assert set(names) <= set(EXPECTED[which]) and {"path", "energy"} <= set(names)
+    else:
+        assert names == EXPECTED[which]
+    for path in written:
+        assert path.read_bytes()[:8] == b"\x89PNG\r\n\x1a\n" and path.stat().st_size > 5000
+    assert matplotlib.get_backend(auto_select=False) == backend
+
+
+def test_a_run_without_samples_has_no_figures(fixed, tmp_path):
+    assert plots.write_figures(fixed.isel(time=slice(0, 0)), tmp_path) == []
+
+
+def test_figures_into_a_file_are_refused(fixed, tmp_path):
+    (tmp_path / "taken").write_text("")
+    with pytest.raises(un.UndulaError, match=r"cannot write figures into .*taken"):
+        plots.write_figures(fixed, tmp_path / "taken")
+
+
+def test_few_coordinates_are_lines_and_many_a_heat_map(fixed, many):
+    few, lots = plots._coordinates(fixed), plots._coordinates(many)
+    top = few.axes[0]
+    assert not top.collections and len(few.axes) == 2
+    np.testing.assert_array_equal([line.get_ydata() for line in top.get_lines()], fixed["position"].values.T)
+    assert top.get_ylabel() == "coordinates [rad]"
+    for ax, name in zip(lots.axes, ("position", "velocity")):
+        assert not ax.get_lines()
+        drawn = ax.collections[0].get_array().reshape(14, -1)
+        np.testing.assert_array_equal(drawn, many[name].values.T)
+
+
+def test_colours_tell_roles_apart():
+    styles = plots._family_styles(np.array(["driven", "free", "driven", "free"]))
+    red, blue = np.array([s["color"] for s in styles[::2]]), np.array([s["color"] for s in styles[1::2]])
+    assert (red[:, 0] > red[:, 2]).all() and (blue[:, 2] > blue[:, 0]).all()
+    many = plots._family_styles(np.array(["free"] * plots.MOST_LINES))
+    assert len({(tuple(s["color"]), s["ls"]) for s in many}) == plots.MOST_LINES
+
+
+def test_rounding_errors_are_drawn_as_zero():
+    noise = 1e-14 * np.random.default_rng(0).standard_normal((50, 2))
+    signal = np.linspace(0, 1e-6, 50)
+    np.testing.assert_array_equal(shapes.tidy(noise), 0)
+    np.testing.assert_array_equal(shapes.tidy(signal), signal)
+    mixed = shapes.tidy(np.column_stack([noise, signal]))
+    assert not mixed[:, :2].any() and mixed[-1, 2] == 1e-6
+    assert shapes.moving(np.column_stack([noise, signal]))[-1] and not shapes.moving(9.81 + noise).any()
+
+
+def test_a_constant_fills_a_quiet_axis(fixed):
+    nothing = 0 * fixed["energy_kinetic"]
+    last_digit = 5 + 1e-15 * np.arange(fixed.sizes["time"]) + nothing
+    quiet = fixed.assign(energy_kinetic=last_digit, energy_potential=nothing, power_actuators=nothing)
+    energy, power = plots._energy(quiet.assign(power_external=nothing)).axes
+    assert energy.get_ylim()[0] < 0 and energy.get_ylim()[1] > 5
+    assert np.ptp(power.get_ylim()) > 1e-6  # W, not 1e-13
+
+
+def test_the_rate_of_energy_is_the_power(floating):
+    t = floating["time"].values
+    energy = (floating["energy_kinetic"] + floating["energy_potential"]).values
+    power = (floating["power_actuators"] + floating["power_external"]).values
+    error = shapes.energy_rate(t, energy) - power
+    assert np.abs(error).max() < 1e-3 * np.abs(power).max()
+    assert np.isnan(shapes.energy_rate(t[:1], energy[:1])).all()
+
+
+def test_stick_figures_follow_the_bodies(fixed):
+    lines, origins = shapes.sticks(fixed)
+    position = fixed["body_position"].values
+    np.testing.assert_array_equal(origins, position)
+    assert lines.shape == (fixed.sizes["time"], 3, 2, 3)
+    np.testing.assert_array_equal(lines[:, 1], position[:, [1, 2]])
+    tip = np.linalg.norm(lines[:, 2, 1] - lines[:, 2, 0], axis=-1)
+    np.testing.assert_allclose(tip, 0.22, rtol=1e-12)  # the rod and its cap
+    assert shapes.view_plane(lines) == (0, 2)
+    assert shapes.view_plane(np.zeros((4, 3))) == (0, 1)
+    picked = shapes.instants(np.linspace(0, 1, 500), 8)
+    assert len(picked) == 8 and picked[0] == 0 and picked[-1] == 499
+    assert list(shapes.instants(np.array([0.0]), 8)) == [0]
+
+
+def _quaternion(axis, angle):
+    axis = np.asarray(axis, float) / np.linalg.norm(axis)
+    angle = np.atleast_1d(angle)
+    return np.concatenate([np.cos(angle / 2)[:, None], np.sin(angle / 2)[:, None] * axis], 1)
+
+
+def test_the_attitude_is_drawn_without_jumps():
+    angle = np.linspace(0, 20, 300)
+    flipped = _quaternion((0, 0, -1), angle) * np.where(np.arange(300) % 7 == 3, -1, 1)[:, None]
+    values, names, label = shapes.attitude(flipped)
+    assert names == ["about z"] and label == "rotation [rad]"
+    np.testing.assert_allclose(values[:, 0], -angle, atol=1e-9)
+    wobble = _quaternion((1, 0, 0), 0.5 * np.sin(angle))
+    tilted = shapes.times_quaternion(wobble, _quaternion((0, 1, 0), 0.5 * np.cos(angle)))
+    values, names, label = shapes.attitude(tilted)
+    assert label == "rotation vector [rad]" and np.abs(np.diff(values, axis=0)).max() < 0.1
+    assert (
+        shapes.attitude(shapes.times_quaternion(wobble, _quaternion((0, 0, 1), angle)))[2] == "quaternion [1]"
+    )
+
+
+# 3D pages.
+
+
+def test_slerp_has_unit_norm_and_constant_speed():
+    a, b = _quaternion((1, 2, 3), 0.3), _quaternion((1, 2, 3), 1.9)
+    s = np.linspace(0, 1, 11)
+    ends = np.repeat(a, 11, 0), np.repeat(-b, 11, 0)  # -b is the same attitude
+    q = shapes.slerp(*ends, s)
+    np.testing.assert_allclose(np.linalg.norm(q, axis=1), 1, rtol=1e-15)
+    np.testing.assert_allclose(q, _quaternion((1, 2, 3), 0.3 + 1.6 * s), atol=1e-14)
+    np.testing.assert_array_equal(shapes.slerp(a, a, s[:1]), a)
+
+
+def test_resampling_hits_the_samples_and_keeps_links_rigid(fixed):
+    t = fixed["time"].values
+    position, quaternion = shapes.resample(fixed, t)
+    np.testing.assert_allclose(position, fixed["body_position"].values, atol=1e-14)
+    assert np.abs((quaternion * fixed["body_quaternion"].values).sum(-1)).min() > 1 - 1e-14
+    position, quaternion = shapes.resample(fixed, np.linspace(0, t[-1], 333))
+    np.testing.assert_allclose(np.linalg.norm(quaternion, axis=-1), 1, rtol=1e-13)
+    np.testing.assert_allclose(np.linalg.norm(position[:, 2] - position[:, 1], axis=-1), 0.2, rtol=1e-13)
+    still, _ = shapes.resample(fixed.isel(time=slice(0, 1)), np.array([0.0, 1.0]))
+    np.testing.assert_allclose(still[1], fixed["body_position"].values[0], atol=1e-14)
+
+
+def test_the_number_of_frames_is_bounded(fixed):
+    long = fixed.assign_coords(time=fixed["time"].values * 1e4)
+    assert len(shapes.frame_times(fixed, 30.0, 400)) == 10
+    times = shapes.frame_times(long, 30.0, 400)
+    assert len(times) == 400 and times[0] == 0 and times[-1] == long["time"].values[-1]
+    assert len(shapes.frame_times(fixed.isel(time=slice(0, 1)), 30.0, 400)) == 1
+
+
+def _recording(path: Path) -> dict:
+    """What the page plays: viser's recording is zstd over msgpack, in base64."""
+    import msgspec
+    import zstandard
+
+    text = re.search(r'__VISER_EMBED_DATA__="([^"]+)"', path.read_text(encoding="utf-8")).group(1)
+    packed = base64.b64decode(text)
+    raw = zstandard.ZstdDecompressor().decompress(
+        packed[8:], max_output_size=int.from_bytes(packed[:8], "little")
+    )
+    return msgspec.msgpack.decode(raw[8 : 8 + int.from_bytes(raw[:8], "little")])
+
+
+def test_a_page_is_one_file_with_all_the_bodies(run_data, tmp_path, capsys):
+    path = page.write_html(run_data, tmp_path / "run.html", fps=60.0)
+    assert [p.name for p in tmp_path.iterdir()] == ["run.html"] and capsys.readouterr().out == ""
+    text = path.read_text(encoding="utf-8")
+    assert not re.search(r"<(script|link|img|iframe)[^>]*(src|href)\s*=\s*[\"'](?!data:)", text)
+    assert f"<title>{run_data.attrs['scenario']}</title>" in text
+    recording = _recording(path)
+    nodes = {m["name"] for _, m in recording["messages"] if m["type"] == "FrameMessage"}
+    assert {f"/bodies/{name}" for name in run_data["body"].values} <= nodes
+    duration = float(run_data["time"].values[-1])
+    instants = {t for t, _ in recording["messages"]}
+    assert len(instants) <= 60 * duration + 2
+    assert duration <= recording["durationSeconds"] < duration + 0.05
+
+
+def test_a_page_ends_where_the_run_ends(floating, tmp_path):
+    recording = _recording(page.write_html(floating, tmp_path / "run.html", fps=20.0, speed=0.1))
+    moves = [m for _, m in recording["messages"] if m["type"] == "SetPositionMessage"]
+    last = [m["position"] for m in moves if m["name"] == "/bodies/lower"][-1]
+    np.testing.assert_allclose(last, floating["body_position"].values[-1, 2], atol=1e-4)
+    assert recording["durationSeconds"] == pytest.approx(10 * float(floating["time"].values[-1]), rel=0.05)
+
+
+def test_names_and_single_samples_do_not_break_a_page(fixed, tmp_path):
+    data = fixed.isel(time=slice(0, 1)).assign_coords(body=["ground", "left/arm", "<b>"])
+    data.attrs["scenario"] = "<script>alert(1)</script>"
+    path = page.write_html(data, tmp_path / "run.html")
+    assert "<script>alert" not in path.read_text(encoding="utf-8")
+    assert _recording(path)["durationSeconds"] == 0
+
+
+def test_what_a_page_cannot_show_is_refused(fixed, tmp_path):
+    with pytest.raises(un.UndulaError, match="the run has no samples"):
+        page.write_html(fixed.isel(time=slice(0, 0)), tmp_path / "run.html")
+    with pytest.raises(un.UndulaError, match="fps = 0 is not allowed"):
+        page.write_html(fixed, tmp_path / "run.html", fps=0.0)
+    with pytest.raises(un.UndulaError, match="port = 70000 is not allowed"):
+        page.serve(fixed, port=70000)
+    with pytest.raises(
+        un.UndulaError, match=r"host = 192\.0\.2\.1"
+    ):  # an address for documentation, never ours
+        page.serve(fixed, host="192.0.2.1")
+    unknown = [[{"kind": "torus", "size": [1.0]}], [], []]
+    with pytest.raises(un.UndulaError, match="torus"):
+        page.write_html(fixed.assign_attrs(shapes=json.dumps(unknown)), tmp_path / "run.html")
+    assert not list(tmp_path.iterdir())
+
+
+def test_the_camera_sees_the_whole_box():
+    for high in ((1, 2, 3), (4, 0.01, 2), (3, 3, 0.01), (0, 0, 0)):
+        low, high = np.zeros(3), np.array(high, float)
+        position, target = page._camera(low, high)
+        ahead = (target - position) / np.linalg.norm(target - position)
+        for corner in np.stack(np.meshgrid(*zip(low, high)), -1).reshape(-1, 3):
+            ray = corner - position
+            assert ray @ ahead > 0
+            across = np.linalg.norm(ray - (ray @ ahead) * ahead) / (ray @ ahead)
+            assert across < np.tan(page.FOV / 2) * np.hypot(1, page.ASPECT)
+
+
+def test_a_page_is_served_and_stopped(fixed, capsys):
+    from urllib.request import urlopen
+
+    server = page.serve(fixed, port=0, block=False)
+    try:
+        address = re.search(r"http://localhost:(\d+)", capsys.readouterr().out)
+        assert urlopen(f"http://127.0.0.1:{address.group(1)}", timeout=10).status == 200
+    finally:
+        server.stop()
+
+
+def test_shapes_have_the_extent_they_say():
+    vertices, faces = shapes.capsule_mesh(0.1, 0.5)
+    shape = {"kind": "capsule", "size": [0.1, 0.5], "position": [0, 0, 0], "quaternion": [1, 0, 0, 0]}
+    np.testing.assert_allclose(np.abs(vertices).max(0), shapes.half_extents(shape), rtol=1e-12)
+    a, b, c = (vertices[faces[:, k]] for k in range(3))
+    volume = (a * np.cross(b, c)).sum() / 6  # positive: the triangles look outwards
+    assert volume == pytest.approx(np.pi * 0.01 * (0.5 + 4 / 3 * 0.1), rel=0.03)
