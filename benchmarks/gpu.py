@@ -1,6 +1,6 @@
 """Batches of the 11-link chain on a GPU: calls per second, and the share of the memory and arithmetic limits.
 
-    python benchmarks/gpu.py            on a machine with an NVIDIA GPU and undula on its path
+python benchmarks/gpu.py            on a machine with an NVIDIA GPU and undula on its path
 """
 
 import time
@@ -8,9 +8,9 @@ import time
 import jax
 import jax.numpy as jnp
 import numpy as np
-from models import chain
 
 import undula as un
+from models import chain
 
 BYTES_PER_S, FLOPS_PER_S = 4.8e12, 34e12  # of an H200: HBM3e, and float64 without tensor cores
 LINKS = 11
@@ -18,9 +18,14 @@ LINKS = 11
 
 def functions(system):
     """The three functions of arrays (n, batch): joints last but one, instances last, so that neighbours are neighbours."""
-    state = lambda q, v: un.State(system.base_pose, q, jnp.zeros(6), v)
+
+    def state(q, v):
+        return un.State(system.base_pose, q, jnp.zeros(6), v)
+
     one = {
-        "inverse dynamics": lambda q, v, a: un.inverse_dynamics(system, state(q, v), un.Acceleration(jnp.zeros(6), a)).v,
+        "inverse dynamics": lambda q, v, a: (
+            un.inverse_dynamics(system, state(q, v), un.Acceleration(jnp.zeros(6), a)).v
+        ),
         "mass matrix": lambda q, v, a: un.mass_matrix(system, state(q, v)),
         "forward dynamics": lambda q, v, a: un.forward_dynamics(system, state(q, v), a).v,
     }
@@ -44,7 +49,9 @@ def main():
     print(f"{device.device_kind}, JAX {jax.__version__}, chain of {LINKS} links, float64")
     system = chain(LINKS)
     rng = np.random.default_rng(0)
-    print(f"{'function':18s} {'batch':>8s} {'us/call':>10s} {'ns/instance':>12s} {'calls/s':>10s} {'memory':>8s} {'flops':>8s} {'compile':>8s}")
+    print(
+        f"{'function':18s} {'batch':>8s} {'us/call':>10s} {'ns/instance':>12s} {'calls/s':>10s} {'memory':>8s} {'flops':>8s} {'compile':>8s}"
+    )
     for name, f in functions(system).items():
         compiled = jax.jit(f)
         one = jax.jit(f).lower(*(jnp.zeros((LINKS, 1)),) * 3).compile().cost_analysis() or {}

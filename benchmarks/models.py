@@ -13,7 +13,13 @@ def chain(n: int, base: str = "fixed") -> un.System:
     b.base("base", role=base, **(solid if base == "free" else {}))
     for k in range(n):
         axis = (0, 0, 1) if k % 2 == 0 else (0, 1, 0)
-        b.body(f"link{k}", "base" if k == 0 else f"link{k - 1}", un.Revolute(axis), position=(l if k else 0, 0, 0), **solid)
+        b.body(
+            f"link{k}",
+            "base" if k == 0 else f"link{k - 1}",
+            un.Revolute(axis),
+            position=(l if k else 0, 0, 0),
+            **solid,
+        )
     return b.build()
 
 

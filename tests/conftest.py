@@ -1,18 +1,21 @@
-"""Settings of the whole test suite. It must not start JAX: undula sets options first, when a test imports it."""
+"""Settings of the whole test suite.
+
+This file must not start JAX: undula sets options before, when a test imports it.
+"""
 
 import os
 import tempfile
+import zlib
 
 import hypothesis
 import jax
+import numpy as np
 import pytest
 
 jax.config.update("jax_enable_x64", True)
 
 # compiled functions are kept between runs of the suite: most of its time is compilation
-CACHE = os.path.join(
-    tempfile.gettempdir(), f"undula-tests-{os.getuid() if hasattr(os, 'getuid') else 'user'}"
-)
+CACHE = os.path.join(tempfile.gettempdir(), f"undula-tests-{os.getuid() if hasattr(os, 'getuid') else 'user'}")
 jax.config.update("jax_compilation_cache_dir", os.environ.get("UNDULA_TEST_CACHE", CACHE))
 jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.3)
 jax.config.update("jax_persistent_cache_min_entry_size_bytes", -1)
@@ -21,6 +24,12 @@ hypothesis.settings.register_profile(
     "undula", deadline=None, derandomize=True, max_examples=25, database=None, print_blob=False
 )
 hypothesis.settings.load_profile("undula")
+
+
+def pytest_configure(config):
+    """With pytest-xdist, tests of one `xdist_group` run in one process, where they share what they compile."""
+    if config.getoption("dist", "no") == "load":
+        config.option.dist = "loadgroup"
 
 
 def pytest_collection_modifyitems(items):
@@ -35,8 +44,4 @@ def pytest_collection_modifyitems(items):
 @pytest.fixture
 def rng(request):
     """Random numbers, the same at every run of a test, others for each test."""
-    import zlib
-
-    import numpy as np
-
-    return np.random.default_rng(zlib.crc32(request.node.name.encode()))
+    return np.random.default_rng(zlib.crc32(request.node.name.split("@")[0].encode()))

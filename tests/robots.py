@@ -65,12 +65,8 @@ class Twin:
         base = {}
         if self.m:
             quaternion = rng.normal(size=4)
-            base = dict(
-                base_position=rng.normal(size=3), base_quaternion=quaternion, base_twist=rng.normal(size=6)
-            )
-        return self.system.state(
-            rng.uniform(-1.5, 1.5, self.system.nv), rng.normal(size=self.system.nv), **base
-        )
+            base = dict(base_position=rng.normal(size=3), base_quaternion=quaternion, base_twist=rng.normal(size=6))
+        return self.system.state(rng.uniform(-1.5, 1.5, self.system.nv), rng.normal(size=self.system.nv), **base)
 
     def configuration(self, state):
         """Pinocchio's q."""
@@ -120,7 +116,5 @@ def reference(twin, state, acceleration, efforts, body):
     h[3:] += np.cross(centre - out["centre"], h[:3])
     out["momentum"] = h
     out["kinetic"] = pin.computeKineticEnergy(model, data, q, v)
-    out["potential"] = (
-        pin.computePotentialEnergy(model, data, q) - still.mass * still.lever @ model.gravity.linear
-    )
+    out["potential"] = pin.computePotentialEnergy(model, data, q) - still.mass * still.lever @ model.gravity.linear
     return out

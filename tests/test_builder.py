@@ -457,7 +457,14 @@ def test_gradient_through_the_builder_of_geometry_and_laws():
     def effort(x):
         b = un.Builder("crank", gravity=(0.0, 0.0, -10.0 * x))
         b.base("ground")
-        b.body("a", "ground", un.Revolute((0, 1, 0), motion=un.Sinusoid(x, 2.0)), 2.0, position=(x, 0, 0), inertia=1.0)
+        b.body(
+            "a",
+            "ground",
+            un.Revolute((0, 1, 0), motion=un.Sinusoid(x, 2.0)),
+            2.0,
+            position=(x, 0, 0),
+            inertia=1.0,
+        )
         b.body("b", "a", un.Prismatic((0, 0, x), rest=x, motion=un.Constant(0.5)), 3.0, position=(0, 0, x))
         return un.hybrid_dynamics(b.build(), 0.4, b.build().state()).efforts
 

@@ -7,8 +7,9 @@ import sys
 
 import pytest
 
-from undula import cli, doctor, gallery
+from undula import cli
 from undula._startup import FLAG, KEY, OPTION
+from undula.command import cache, doctor, gallery, output
 from undula.model.errors import UndulaError
 
 PENDULUM = "double-pendulum"
@@ -201,7 +202,7 @@ def test_version_and_help(undula):
 
 def test_numbers_that_json_lacks_become_null():
     value = {"a": float("nan"), "b": (1.0, float("inf")), "c": {"d": True, "e": "x", "f": None}}
-    assert cli._plain(value) == {"a": None, "b": [1.0, None], "c": {"d": True, "e": "x", "f": None}}
+    assert output.plain(value) == {"a": None, "b": [1.0, None], "c": {"d": True, "e": "x", "f": None}}
 
 
 # Runs
@@ -209,9 +210,7 @@ def test_numbers_that_json_lacks_become_null():
 
 def test_run_json_and_file(undula, here):
     xarray = pytest.importorskip("xarray")
-    code, out, err = undula(
-        *RUN, *SHORT, "--set", "angles=0.5,-0.5", "--set", "mass=2", "--out", "x.nc", "--json"
-    )
+    code, out, err = undula(*RUN, *SHORT, "--set", "angles=0.5,-0.5", "--set", "mass=2", "--out", "x.nc", "--json")
     found = json.loads(out)
     assert code == 0 and err == ""
     assert list(found) == RUN_KEYS
@@ -272,9 +271,7 @@ def test_plot_and_view_of_a_saved_run(undula, here, monkeypatch):
     assert paths and all((here / path).stat().st_size > 0 for path in paths)
     assert all(path.startswith("x-plots") for path in paths)
     seen = {}
-    monkeypatch.setattr(
-        page, "serve", lambda data, port, block: seen.update(port=port, times=data.sizes["time"])
-    )
+    monkeypatch.setattr(page, "serve", lambda data, port, block: seen.update(port=port, times=data.sizes["time"]))
     assert undula("view", "x.nc", "--port", "9000")[0] == 0
     assert seen == {"port": 9000, "times": 51}
 
@@ -357,7 +354,7 @@ def test_unusable_cache_folder_breaks_nothing(monkeypatch, tmp_path):
     for name in ("XDG_CACHE_HOME", "LOCALAPPDATA", "HOME"):
         monkeypatch.setenv(name, str(tmp_path / "file"))
     before = jax.config.jax_compilation_cache_dir
-    cli._keep_compiled()
+    cache.keep_compiled()
     assert jax.config.jax_compilation_cache_dir == before
 
 

@@ -253,9 +253,7 @@ def test_spline_passes_its_samples_and_holds_its_ends(kind):
         np.testing.assert_allclose(value, end, atol=1e-12)
         assert not np.any(rate) and not np.any(acceleration)
     # At the end itself the rate is that of the motion, not of the hold or half of it.
-    assert np.all(np.abs(once(law, 4.0)[1] - once(law, 4.0 - 1e-9)[1]) < 1e-6) and np.all(
-        once(law, 4.0)[1] != 0
-    )
+    assert np.all(np.abs(once(law, 4.0)[1] - once(law, 4.0 - 1e-9)[1]) < 1e-6) and np.all(once(law, 4.0)[1] != 0)
 
 
 def test_periodic_spline_repeats():
@@ -272,9 +270,7 @@ def test_short_cubic_splines_are_a_line_and_a_parabola(count):
     np.testing.assert_allclose(once(law, 0.3)[0], 0.3 ** (count - 1), rtol=1e-13)
 
 
-@pytest.mark.parametrize(
-    "kind", [CubicSpline, QuinticSpline, lambda t, v: CubicSpline(t, v, periodic=True)], ids=str
-)
+@pytest.mark.parametrize("kind", [CubicSpline, QuinticSpline, lambda t, v: CubicSpline(t, v, periodic=True)], ids=str)
 def test_spline_is_differentiable_in_its_samples(kind):
     weights = np.array([[1.0], [0.3], [0.1]])
 

@@ -9,8 +9,7 @@ import numpy as np
 import pytest
 import scipy.linalg
 import scipy.special
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 from numpy.testing import assert_allclose
 from scipy.spatial.transform import Rotation
 
@@ -301,9 +300,7 @@ def test_bracket_identities(a, b, c, F):
     assert_allclose(SE3.bracket(a, b), vee4(A @ B - B @ A), atol=1e-13)  # (B.4) = (B.8)
     assert_allclose(SE3.ad(a) @ b, SE3.bracket(a, b), atol=1e-13)
     assert_allclose(SE3.bracket(a, b), -np.asarray(SE3.bracket(b, a)), atol=1e-13)
-    jacobi = sum(
-        np.asarray(SE3.bracket(x, SE3.bracket(y, z))) for x, y, z in ((a, b, c), (b, c, a), (c, a, b))
-    )
+    jacobi = sum(np.asarray(SE3.bracket(x, SE3.bracket(y, z))) for x, y, z in ((a, b, c), (b, c, a), (c, a, b)))
     assert_allclose(jacobi, 0, atol=2e-12)
     assert_allclose(SE3.cobracket(a, F), SE3.ad(a).T @ F, atol=1e-13)
 

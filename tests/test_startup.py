@@ -65,9 +65,7 @@ def imported(flags: str | None, before: str = "pass") -> dict:
     if flags is not None:
         environment["XLA_FLAGS"] = flags
     command = [sys.executable, "-c", REPORT.format(before=before)]
-    return json.loads(
-        subprocess.run(command, env=environment, capture_output=True, text=True, check=True).stdout
-    )
+    return json.loads(subprocess.run(command, env=environment, capture_output=True, text=True, check=True).stdout)
 
 
 def test_import_keeps_the_users_flags():

@@ -106,9 +106,7 @@ def test_inverse_dynamics_of_more_robots(file):
 
 
 def test_massless_fingers_are_mentioned():
-    with pytest.warns(
-        un.UndulaWarning, match="'LFinger12Link' moves on the joint 'LFinger12'.* 0 kg"
-    ) as caught:
+    with pytest.warns(un.UndulaWarning, match="'LFinger12Link' moves on the joint 'LFinger12'.* 0 kg") as caught:
         un.load_urdf(find(MORE["romeo"]))
     assert len(caught) == 1
 
@@ -161,9 +159,7 @@ ARM = LINK.format("base") + LINK.format("arm")
 
 
 def joint(more="", name="hinge", kind="revolute", parent="base", child="arm"):
-    return (
-        f'<joint name="{name}" type="{kind}"><parent link="{parent}"/><child link="{child}"/>{more}</joint>'
-    )
+    return f'<joint name="{name}" type="{kind}"><parent link="{parent}"/><child link="{child}"/>{more}</joint>'
 
 
 @pytest.fixture
@@ -183,9 +179,7 @@ def loaded(tmp_path):
 def test_names_and_order(loaded):
     links = "".join(LINK.format(x) for x in ("tip", "left", "base", "right"))
     joints = (
-        joint(name="c", parent="left", child="tip")
-        + joint(name="a", child="right")
-        + joint(name="b", child="left")
+        joint(name="c", parent="left", child="tip") + joint(name="a", child="right") + joint(name="b", child="left")
     )
     system = loaded(links + joints)
     assert system.name == "small"
@@ -263,9 +257,7 @@ def test_planar_joint(loaded, normal):
     def place(*x):
         poses = body_poses(system, system.state(x))
         k = system.body("arm")
-        return np.asarray(un.Pose(poses.position[k], poses.quaternion[k]).rotation), np.asarray(
-            poses.position[k]
-        )
+        return np.asarray(un.Pose(poses.position[k], poses.quaternion[k]).rotation), np.asarray(poses.position[k])
 
     at_zero = place(0, 0, 0)
     np.testing.assert_allclose(at_zero[0], R, atol=1e-14)
@@ -374,7 +366,8 @@ def test_unphysical_inertia_is_kept(loaded, tmp_path):
         (ARM + joint(child="leg"), "child of joint 'hinge' is 'leg', which is no link"),
         (ARM + joint() + joint(name="other"), "link 'arm' is the child of two joints, 'hinge' and 'other'"),
         (ARM + joint() + joint(name="back", parent="arm", child="base"), "no root"),
-        (ARM + ARM + joint(), "two bodys named|several roots"),
+        (ARM + LINK.format("arm") + joint(), "two links named 'arm'"),
+        (ARM + LINK.format("leg") + joint() + joint(child="leg"), "two joints named 'hinge'"),
         (ARM + joint().replace("<parent", "<elder"), "joint 'hinge' has no <parent>"),
         (ARM + joint().replace('type="revolute"', ""), "joint 'hinge' has no type"),
         (LINK.replace('ixx="1"', "").format("base"), "<inertia> of link 'base' has no ixx"),

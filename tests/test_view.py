@@ -260,9 +260,7 @@ def test_the_attitude_is_drawn_without_jumps():
     tilted = shapes.times_quaternion(wobble, _quaternion((0, 1, 0), 0.5 * np.cos(angle)))
     values, names, label = shapes.attitude(tilted)
     assert label == "rotation vector [rad]" and np.abs(np.diff(values, axis=0)).max() < 0.1
-    assert (
-        shapes.attitude(shapes.times_quaternion(wobble, _quaternion((0, 0, 1), angle)))[2] == "quaternion [1]"
-    )
+    assert shapes.attitude(shapes.times_quaternion(wobble, _quaternion((0, 0, 1), angle)))[2] == "quaternion [1]"
 
 
 # 3D pages.
@@ -305,9 +303,7 @@ def _recording(path: Path) -> dict:
 
     text = re.search(r'__VISER_EMBED_DATA__="([^"]+)"', path.read_text(encoding="utf-8")).group(1)
     packed = base64.b64decode(text)
-    raw = zstandard.ZstdDecompressor().decompress(
-        packed[8:], max_output_size=int.from_bytes(packed[:8], "little")
-    )
+    raw = zstandard.ZstdDecompressor().decompress(packed[8:], max_output_size=int.from_bytes(packed[:8], "little"))
     return msgspec.msgpack.decode(raw[8 : 8 + int.from_bytes(raw[:8], "little")])
 
 
@@ -349,9 +345,7 @@ def test_what_a_page_cannot_show_is_refused(fixed, tmp_path):
         page.write_html(fixed, tmp_path / "run.html", fps=0.0)
     with pytest.raises(un.UndulaError, match="port = 70000 is not allowed"):
         page.serve(fixed, port=70000)
-    with pytest.raises(
-        un.UndulaError, match=r"host = 192\.0\.2\.1"
-    ):  # an address for documentation, never ours
+    with pytest.raises(un.UndulaError, match=r"host = 192\.0\.2\.1"):  # an address for documentation, never ours
         page.serve(fixed, host="192.0.2.1")
     unknown = [[{"kind": "torus", "size": [1.0]}], [], []]
     with pytest.raises(un.UndulaError, match="torus"):

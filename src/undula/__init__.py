@@ -1,9 +1,9 @@
 """undula: locomotion dynamics of robots and animals that change shape.
 
-Every public name is here, once. Start with `Builder` or `load_urdf`, then `run`.
+Every public name is here, once. Start with `Builder` or `load_urdf`, then `run`. The first import, `_startup`, sets
+options that JAX reads when it starts.
 """
 
-import undula._startup as _startup  # first: it sets options that JAX reads when it starts
 from undula._startup import UndulaWarning as UndulaWarning, fast_loops_active as fast_loops_active
 from undula._version import __version__ as __version__
 from undula.actuation.controllers import ProportionalDerivative as ProportionalDerivative
@@ -21,7 +21,12 @@ from undula.actuation.laws import (
     TravellingWave as TravellingWave,
     stack as stack,
 )
-from undula.actuation.samples import CubicSpline as CubicSpline, QuinticSpline as QuinticSpline, Sampled as Sampled
+from undula.actuation.samples import (
+    CubicSpline as CubicSpline,
+    QuinticSpline as QuinticSpline,
+    Sampled as Sampled,
+)
+from undula.batch.lanes import lanes as lanes
 from undula.dynamics.hybrid import (
     Solution as Solution,
     driven_motion as driven_motion,
@@ -59,7 +64,8 @@ from undula.integrate.euler import SemiImplicitEuler as SemiImplicitEuler
 from undula.integrate.run import Run as Run, run as run
 from undula.integrate.runge_kutta import RungeKutta4 as RungeKutta4
 from undula.integrate.simulate import Sample as Sample, sample as sample, simulate as simulate
-from undula.io.urdf import load_urdf as load_urdf
+from undula.io.netcdf import load as load, save as save
+from undula.io.urdf import load_urdf as load_urdf, read_urdf as read_urdf
 from undula.joints.authoring import (
     Cylindrical as Cylindrical,
     Fixed as Fixed,

@@ -82,8 +82,7 @@ def judge(active: bool, x64: bool, ratio: float | None) -> tuple[bool, str]:
         return False, "The fast-loop option is set, but what it brings could not be measured on the CPU."
     if ratio < WORTHWHILE:
         return False, (
-            f"The fast-loop option is set but brings a factor of {ratio:.1f} only: "
-            "this version of JAX may not know it."
+            f"The fast-loop option is set but brings a factor of {ratio:.1f} only: this version of JAX may not know it."
         )
     return (
         True,
@@ -128,9 +127,7 @@ def _microseconds_without() -> float | None:
     }
     command = [sys.executable, "-c", WITHOUT]
     try:
-        done = subprocess.run(
-            command, env=environment, capture_output=True, text=True, timeout=60, check=True
-        )
+        done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60, check=True)
         return float(done.stdout)
     except (OSError, ValueError, subprocess.SubprocessError):
         return None

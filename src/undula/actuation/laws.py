@@ -245,9 +245,7 @@ class Polynomial(Law):
     def __init__(self, coefficients: Any):
         array = number_array(coefficients, "Polynomial: coefficients", ranks=(1, 2))
         if not 1 <= len(array) <= 6:
-            raise UndulaError(
-                f"Polynomial: {len(array)} coefficients were given; 1 to 6 are allowed (degree 0 to 5)."
-            )
+            raise UndulaError(f"Polynomial: {len(array)} coefficients were given; 1 to 6 are allowed (degree 0 to 5).")
         self.coefficients = jnp.asarray(array)
 
     @property
@@ -386,9 +384,7 @@ class Function(Law):
             reason = str(error).partition("\n")[0]
             raise UndulaError(f"Function: fn = {name} cannot be traced by JAX as a law: {reason}") from error
         if found != self.fn_shape:
-            raise UndulaError(
-                f"Function: fn = {name} gives the shape {found}; shape = {self.fn_shape} was said."
-            )
+            raise UndulaError(f"Function: fn = {name} gives the shape {found}; shape = {self.fn_shape} was said.")
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -515,9 +511,7 @@ def stack(laws: Sequence[Any]) -> Law:
     groups: dict[Any, list[int]] = {}
     for k, law in enumerate(scalars):
         if law.shape != ():
-            raise UndulaError(
-                f"stack: law {k} ({type(law).__name__}) has the shape {law.shape}; it must be ()."
-            )
+            raise UndulaError(f"stack: law {k} ({type(law).__name__}) has the shape {law.shape}; it must be ().")
         leaves, structure = jax.tree.flatten(law)
         groups.setdefault((structure, tuple(np.shape(leaf) for leaf in leaves)), []).append(k)
     batches = tuple(jax.tree.map(_joined, *[scalars[k] for k in members]) for members in groups.values())

@@ -117,9 +117,7 @@ class Sampled(CubicSpline):
         self.names = tuple(names)
         columns = math.prod(self.shape)
         if len(self.names) != columns:
-            raise UndulaError(
-                f"Sampled: {len(self.names)} names were given; it must be {columns}, one per column."
-            )
+            raise UndulaError(f"Sampled: {len(self.names)} names were given; it must be {columns}, one per column.")
 
     @classmethod
     def from_csv(
@@ -150,9 +148,7 @@ class Sampled(CubicSpline):
                 raise UndulaError(f"{path} has no column {name!r}; its columns are {', '.join(header)}.")
         at_least = 3 if periodic else 2
         if len(rows) < at_least:
-            raise UndulaError(
-                f"{path}: there are {len(rows)} rows of samples; at least {at_least} are needed."
-            )
+            raise UndulaError(f"{path}: there are {len(rows)} rows of samples; at least {at_least} are needed.")
         times = _column(path, header, rows, clock)
         late = np.flatnonzero(np.diff(times) <= 0)
         if late.size:
@@ -170,9 +166,7 @@ def _samples(owner: str, times: Any, values: Any, at_least: int) -> tuple[NumpyA
     knots = number_array(times, f"{owner}: times", ranks=(1,))
     samples = number_array(values, f"{owner}: values", ranks=(1, 2))
     if is_traced(knots):
-        raise UndulaError(
-            f"{owner}: times are traced by JAX; they must be plain numbers (values may be traced)."
-        )
+        raise UndulaError(f"{owner}: times are traced by JAX; they must be plain numbers (values may be traced).")
     if len(knots) < at_least:
         raise UndulaError(f"{owner}: {len(knots)} times were given; at least {at_least} are needed.")
     if len(samples) != len(knots):
@@ -233,9 +227,7 @@ def _read(path: str | os.PathLike[str]) -> tuple[list[str], list[tuple[int, list
         raise UndulaError(f"{path}: the first row is {', '.join(header)}; it must name the columns.")
     for name in header:
         if header.count(name) > 1:
-            raise UndulaError(
-                f"{path}: the column {name!r} occurs {header.count(name)} times; names must differ."
-            )
+            raise UndulaError(f"{path}: the column {name!r} occurs {header.count(name)} times; names must differ.")
     for line, row in rows[1:]:
         if len(row) != len(header):
             raise UndulaError(

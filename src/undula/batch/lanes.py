@@ -272,7 +272,10 @@ def _scan(eqn: Any, x: list[np.ndarray]) -> list[np.ndarray]:
         out = _replay(inner, own, [*consts, *carry, *(np.asarray(part[i], dtype=object) for part in xs)])
         carry, rows[i] = out[:nk], out[nk:]
     ys = [
-        _fill((length, *v.aval.shape), [y for i in range(length) for y in np.asarray(rows[i][k], dtype=object).ravel()])
+        _fill(
+            (length, *v.aval.shape),
+            [y for i in range(length) for y in np.asarray(rows[i][k], dtype=object).ravel()],
+        )
         for k, v in enumerate(inner.outvars[nk:])
     ]
     return [*carry, *ys]

@@ -110,7 +110,10 @@ def articulated(
     O, o = jnp.zeros((3, 3)), jnp.zeros(3)
     per_link = links.mass, al.moment, al.inertia, f, c
     (A, B, C, f0, c0), (U, own, X, u) = inward(
-        eliminate, (O, O, O, o, o), (al.offset, al.S, zeta, *(x[1:] for x in per_link), effort, mask), top.slots
+        eliminate,
+        (O, O, O, o, o),
+        (al.offset, al.S, zeta, *(x[1:] for x in per_link), effort, mask),
+        top.slots,
     )
     A, B, C = A + links.mass[0] * jnp.eye(3), B - hat(links.moment[0]), C + links.inertia[0]
     M, bias = jnp.block([[A, B], [B.T, C]]), jnp.concatenate([f0 + f[0], c0 + c[0]])
@@ -138,4 +141,4 @@ def solve_base(M: Array, bias: Array, base: tuple[int, ...], deta0: Array) -> Fl
     known = deta0 * (1 - free)
     right = -(matvec(M, known) + bias) * free
     # the known directions get an identity block, so that one closed form serves every group
-    return known + solve_spd(M * outer(free, free) + np.diag(1 - free), right)
+    return known + solve_spd(M * np.outer(free, free) + np.diag(1 - free), right)

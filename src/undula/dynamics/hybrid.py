@@ -39,20 +39,27 @@ def driven_motion(system: System, t: Any, state: State) -> tuple[State, Accelera
     top = system.topology
     q, v, dv = state.q, state.v, jnp.zeros(system.nv)
     if system.motions:
-        x, dx, ddx = reported_position(top, q), jnp.zeros(system.nv), jnp.zeros(system.nv)
-        which = []
-        for drive in system.motions:
-            i = np.array(drive.which)
-            value, rate, gain = drive.law(t)
-            x, dx, ddx = x.at[i].set(value), dx.at[i].set(rate), ddx.at[i].set(gain)
-            which.append(i)
+        which = np.concatenate([drive.which for drive in system.motions])
+        parts = [drive.law(t) for drive in system.motions]
+        value, rate, gain = (jnp.concatenate([jnp.atleast_1d(part[k]) for part in parts]) for k in range(3))
         driven = np.zeros(system.nv, bool)
-        driven[np.concatenate(which)] = True
-        q_law, v_law, dv_law = chart_motion(top, x, dx, ddx)
+        driven[which] = True
+        x = spread(value, which, reported_position(top, q))
+        zero = jnp.zeros(system.nv)
+        q_law, v_law, dv_law = chart_motion(top, x, spread(rate, which, zero), spread(gain, which, zero))
         q = jnp.where(_configurations(system, driven), q_law, q)
         v, dv = jnp.where(driven, v_law, v), jnp.where(driven, dv_law, dv)
     base, eta, deta = _driven_base(system, t, state)
     return State(base, q, eta, v), Acceleration(deta, dv)
+
+
+def spread(values: Array, which: np.ndarray, rest: Array) -> Array:
+    """`rest` with the entries `which` replaced by `values`: by a permutation, because XLA turns scatters into slow loops."""
+    if np.array_equal(which, np.arange(len(rest))):
+        return values
+    order = np.arange(len(rest)) + len(which)
+    order[which] = np.arange(len(which))
+    return jnp.concatenate([values, rest])[order]
 
 
 def _configurations(system: System, driven: np.ndarray) -> np.ndarray:
@@ -76,15 +83,16 @@ def _driven_base(system: System, t: Any, state: State) -> tuple[se3.Pose, Array,
 
 def given_efforts(system: System, t: Any, state: State) -> Float[Array, "nv"]:
     """Efforts of the forced coordinates at time t [N m or N]; zero elsewhere."""
-    out = jnp.zeros(system.nv)
-    if system.efforts:
-        x = reported_position(system.topology, state.q)
-        for drive in system.efforts:
-            i = np.array(drive.which)
-            law = drive.law
-            effort = law.value(t) if isinstance(law, Law) else law(t, x[i], state.v[i])
-            out = out.at[i].set(effort)
-    return out
+    zero = jnp.zeros(system.nv)
+    if not system.efforts:
+        return zero
+    x = reported_position(system.topology, state.q)
+    parts = []
+    for drive in system.efforts:
+        i, law = np.array(drive.which), drive.law
+        effort = law.value(t) if isinstance(law, Law) else law(t, x[i], state.v[i])
+        parts.append(jnp.broadcast_to(effort, i.shape))
+    return spread(jnp.concatenate(parts), np.concatenate([drive.which for drive in system.efforts]), zero)
 
 
 def hybrid_dynamics(
@@ -109,5 +117,3 @@ def hybrid_dynamics(
     efforts = given_efforts(system, t, state)
     found = solve_dynamics(system, links, state, known, efforts, unknown, top.base_directions, external)
     return Solution(state, *found)
-
-

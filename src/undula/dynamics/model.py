@@ -84,9 +84,7 @@ def inverse_dynamics(
     deta0 = acceleration.base + gravity_as_acceleration(state.base.rotation, system.gravity)
     dv = by_link(top, joint_rates(system, acceleration.v))
     on_links = _external_on_links(system, links, external)
-    F = newton_euler(
-        top.slots, links.mass, links.moment, links.inertia, rel, state.base_twist, deta0, v, dv, on_links
-    )
+    F = newton_euler(top.slots, links.mass, links.moment, links.inertia, rel, state.base_twist, deta0, v, dv, on_links)
     tau = coordinate_efforts(system, by_rate(top, project(rel.S, F[1:])))
     wrenches = F if not top.fixed_levels else _body_wrenches(system, state, acceleration, external)
     return Efforts(F[0], tau - passive_efforts(system, state), wrenches)
@@ -216,7 +214,8 @@ def solve_dynamics(
         joint_configuration(system, state.q),
         joint_rates(system, state.v),
         joint_rates(system, jnp.where(unknown, 0.0, known.v)),
-        (efforts + passive)[leaders],  # mimics are driven here, so that only coordinates' own rates have given efforts
+        # mimics are driven here, so that only coordinates' own rates have given efforts
+        (efforts + passive)[leaders] if top.mimics else efforts + passive,
         state.base.rotation,
         system.gravity,
         state.base_twist,

@@ -79,9 +79,7 @@ def solve(roles: Roles, given: Inputs) -> Outputs:
     v, gains = by_link(top, given.v), by_link(top, start[1])
     if unknown.any():
         efforts, which = by_link(top, given.effort), by_link_mask(top, unknown)
-        out = articulated(
-            top, links, rel, roles.base, given.eta0, start[0], v, gains, efforts, which, given.external
-        )
+        out = articulated(top, links, rel, roles.base, given.eta0, start[0], v, gains, efforts, which, given.external)
         return Outputs(out.deta0 - down, by_rate(top, out.dv), by_rate(top, out.effort), out.wrench0)
     masses = links.mass, links.moment, links.inertia
     deta0 = start[0]
@@ -113,7 +111,7 @@ def _solve_jvp(roles: Roles, primals: tuple[Inputs], tangents: tuple[Inputs]):
         return free * wrench, unknown * effort
 
     def invert(_, right):
-        push = jnp.zeros((len(roles.top.link_parents) + 1, 6)).at[0].set(right[0])
+        push = jnp.concatenate([right[0][None], jnp.zeros((len(roles.top.link_parents), 6))]) if roles.base else None
         out = solve(roles, still._replace(effort=right[1], external=push))
         return free * out.deta0, unknown * out.dv
 

@@ -38,7 +38,7 @@ def build(p: dict) -> Setup:
     if pitch:
         b.drive(pitch, un.TravellingWave(n - 1, p["amplitude"], p["rate"], p["lag"], phase=np.pi / 2))
     system = b.build()
-    return Setup(system, measures.at_rest(system), t_end=10.0, dt=5e-3)
+    return Setup(system, measures.at_rest, t_end=10.0, dt=5e-3)
 
 
 def metrics(setup: Setup, data) -> dict[str, float]:

@@ -33,10 +33,12 @@ def build(p: dict) -> Setup:
     # the waist does not twist (Kane and Scher, 1969).
     T = p["duration"]
     bend = un.Quintic(0.0, p["bend"], 0.0, T / 4) - un.Quintic(0.0, p["bend"], 3 * T / 4, T)
-    around = un.Retimed(un.Sinusoid([0.0, 1.0, 1.0], 1.0, [0.0, np.pi / 2, 0.0]), un.Quintic(0.0, 2 * np.pi, T / 4, 3 * T / 4))
+    around = un.Retimed(
+        un.Sinusoid([0.0, 1.0, 1.0], 1.0, [0.0, np.pi / 2, 0.0]), un.Quintic(0.0, 2 * np.pi, T / 4, 3 * T / 4)
+    )
     b.drive(["waist.rx", "waist.ry", "waist.rz"], bend * around)
     system = b.build()
-    return Setup(system, measures.at_rest(system), t_end=T, dt=T / 1200)
+    return Setup(system, measures.at_rest, t_end=T, dt=T / 1200)
 
 
 def metrics(setup: Setup, data) -> dict[str, float]:
@@ -54,7 +56,14 @@ SCENARIO = Scenario(
         Parameter("mass", 4.0, "kg", "mass of the cat", low=0, open_low=True),
         Parameter("length", 0.5, "m", "length of the trunk", low=0, open_low=True),
         Parameter("radius", 0.07, "m", "radius of the trunk", low=0, open_low=True),
-        Parameter("bend", 1.297621305164, "rad", "bend of the waist; the default turns the default cat by pi", low=-3.0, high=3.0),
+        Parameter(
+            "bend",
+            1.297621305164,
+            "rad",
+            "bend of the waist; the default turns the default cat by pi",
+            low=-3.0,
+            high=3.0,
+        ),
         Parameter("duration", 0.6, "s", "time of the fall", low=0, open_low=True),
         Parameter("height", 2.0, "m", "height of the start"),
     ),

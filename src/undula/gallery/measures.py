@@ -15,9 +15,9 @@ from undula.lie.se3 import Pose
 from undula.model.system import State, System, configuration
 
 
-def at_rest(system: System, state: State | None = None) -> State:
+def at_rest(system: System) -> State:
     """The initial state with zero momentum in the base's group, the driven coordinates moving as their laws say."""
-    return _at_rest(system, system.state() if state is None else state)
+    return _at_rest(system, system.state())
 
 
 @eqx.filter_jit

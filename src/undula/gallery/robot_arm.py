@@ -7,7 +7,14 @@ from undula.gallery.scenario import Parameter, Scenario, Setup
 
 R2, D3, R4 = 0.42, 0.45, 0.45  # m, the document's: shoulder height, upper arm, forearm
 # Khalil's modified Denavit-Hartenberg table (alpha, d, r) of the RX-90; the wrist joints are held at zero
-TABLE = ((0.0, 0.0, R2), (np.pi / 2, 0.0, 0.0), (0.0, D3, 0.0), (-np.pi / 2, 0.0, R4), (np.pi / 2, 0.0, 0.0), (-np.pi / 2, 0.0, 0.0))
+TABLE = (
+    (0.0, 0.0, R2),
+    (np.pi / 2, 0.0, 0.0),
+    (0.0, D3, 0.0),
+    (-np.pi / 2, 0.0, R4),
+    (np.pi / 2, 0.0, 0.0),
+    (-np.pi / 2, 0.0, 0.0),
+)
 
 
 def build(p: dict) -> Setup:
@@ -38,7 +45,15 @@ def build(p: dict) -> Setup:
             inertia=un.cylinder_inertia(m, width, length, axis),
             position=(d, -r * s, r * c),
             rotation=np.array([[1, 0, 0], [0, c, -s], [0, s, c]]),
-            shapes=[un.Shape("capsule", (width, length), centre, turn[axis], ((0.93, 0.76, 0.2), (0.85, 0.5, 0.1))[j % 2])],
+            shapes=[
+                un.Shape(
+                    "capsule",
+                    (width, length),
+                    centre,
+                    turn[axis],
+                    ((0.93, 0.76, 0.2), (0.85, 0.5, 0.1))[j % 2],
+                )
+            ],
         )
         parent = name
     b.drive(["joint1", "joint2", "joint3"], un.Sinusoid(list(p["amplitude"]), list(p["rate"])))

@@ -7,7 +7,11 @@ from undula.gallery import measures
 from undula.gallery.scenario import Parameter, Scenario, Setup
 
 COLOURS = ((0.80, 0.27, 0.22), (0.20, 0.60, 0.33), (0.13, 0.47, 0.71))
-TURNS = ((0.5**0.5, 0, 0.5**0.5, 0), (0.5**0.5, -(0.5**0.5), 0, 0), (1.0, 0, 0, 0))  # the cylinder's z to x, y, z
+TURNS = (
+    (0.5**0.5, 0, 0.5**0.5, 0),
+    (0.5**0.5, -(0.5**0.5), 0, 0),
+    (1.0, 0, 0, 0),
+)  # the cylinder's z to x, y, z
 ROTOR_MASS, BODY_MASS = 1.0, 100.0  # ours: the rotation does not depend on them, all centres being one point
 
 
@@ -47,10 +51,11 @@ def build(p: dict) -> Setup:
             ],
         )
     b.drive(
-        ["rotor1", "rotor2", "rotor3"], un.Sinusoid(list(p["rotor_angle"]), list(p["rotor_rate"]), list(p["rotor_phase"]))
+        ["rotor1", "rotor2", "rotor3"],
+        un.Sinusoid(list(p["rotor_angle"]), list(p["rotor_rate"]), list(p["rotor_phase"])),
     )
     system = b.build()
-    return Setup(system, measures.at_rest(system), t_end=4 * np.pi, dt=0.01)
+    return Setup(system, measures.at_rest, t_end=4 * np.pi, dt=0.01)
 
 
 def metrics(setup: Setup, data) -> dict[str, float]:
@@ -65,7 +70,14 @@ SCENARIO = Scenario(
     summary="Three rotors turn a satellite: cyclic rotor angles, net rotation, zero momentum",
     source="000, section 4.1",
     parameters=(
-        Parameter("body_inertia", (10.0, 12.0, 15.0), "kg m^2", "diagonal of the locked inertia about the mass centre", 0, open_low=True),
+        Parameter(
+            "body_inertia",
+            (10.0, 12.0, 15.0),
+            "kg m^2",
+            "diagonal of the locked inertia about the mass centre",
+            0,
+            open_low=True,
+        ),
         Parameter("rotor_inertia", (0.5, 0.5, 0.5), "kg m^2", "axial inertia of each rotor", low=0, open_low=True),
         Parameter("rotor_angle", (20.0, 20.0, 5.0), "rad", "amplitude of each rotor's angle"),
         Parameter("rotor_rate", (1.0, 1.0, 1.0), "rad/s", "rate of each rotor's law"),

@@ -52,7 +52,7 @@ class Parameter:
         """A value from the command line (text) or from Python, checked; one sentence if it is not allowed."""
         try:
             out = self._convert(value)
-        except (TypeError, ValueError):
+        except (TypeError, ValueError, OverflowError):
             raise self._refusal(value) from None
         numbers = out if isinstance(out, tuple) else (out,)
         if self.choices and out not in self.choices:
@@ -91,10 +91,13 @@ def _fail() -> Any:
 
 @dataclass(frozen=True)
 class Setup:
-    """A scenario with its parameters put in: ready to run. Times in s."""
+    """A scenario with its parameters put in: ready to run. Times in s.
+
+    `state` may be a function of the system, called when it is run: the state at rest of a free system takes a computation.
+    """
 
     system: System
-    state: State
+    state: State | Callable[[System], State]
     t_end: float
     dt: float
     save_every: int | None = None
@@ -121,7 +124,9 @@ class Scenario:
         known = {p.name: p for p in self.parameters}
         for name in given:
             if name not in known:
-                raise UndulaError(f"scenario '{self.name}' has no parameter '{name}'; it has {', '.join(known) or 'none'}.")
+                raise UndulaError(
+                    f"scenario '{self.name}' has no parameter '{name}'; it has {', '.join(known) or 'none'}."
+                )
         return {name: p.parse(given[name]) if name in given else p.default for name, p in known.items()}
 
     def setup(self, **given: Any) -> Setup:
@@ -154,7 +159,8 @@ def run_scenario(
     t_end = setup.t_end if t_end is None else t_end
     dt = setup.dt if dt is None else dt
     stride = setup.save_every if save_every is None else save_every
-    result = run(setup.system, setup.state, t_end, dt, stride, setup.integrator, progress=progress)
+    state = setup.state if isinstance(setup.state, State) else setup.state(setup.system)
+    result = run(setup.system, state, t_end, dt, stride, setup.integrator, progress=progress)
     result.data.attrs |= {
         "scenario": scenario.name,
         "parameters": json.dumps(parameters),

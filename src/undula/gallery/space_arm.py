@@ -43,7 +43,14 @@ def build(p: dict) -> Setup:
             com=(0, 0, length / 2),
             inertia=un.cylinder_inertia(mass, RADIUS, length),
             position=at,
-            shapes=[un.Shape("capsule", (RADIUS, length), (0, 0, length / 2), colour=((0.90, 0.45, 0.13), (0.95, 0.95, 0.95))[k % 2])],
+            shapes=[
+                un.Shape(
+                    "capsule",
+                    (RADIUS, length),
+                    (0, 0, length / 2),
+                    colour=((0.90, 0.45, 0.13), (0.95, 0.95, 0.95))[k % 2],
+                )
+            ],
         )
         parent, at = name, (0, 0, length)
     # each joint goes to its goal at rest to rest, and comes back: a retraced path brings the base back too
@@ -54,7 +61,7 @@ def build(p: dict) -> Setup:
         un.Quintic(np.zeros(6), goal, 0.0, half) + un.Quintic(np.zeros(6), -goal, half, 2 * half),
     )
     system = b.build()
-    return Setup(system, measures.at_rest(system), t_end=p["duration"], dt=0.01)
+    return Setup(system, measures.at_rest, t_end=p["duration"], dt=0.01)
 
 
 def metrics(setup: Setup, data) -> dict[str, float]:

@@ -14,7 +14,7 @@ from jaxtyping import Array, Float
 from undula.dynamics.hybrid import driven_motion
 from undula.dynamics.model import locomotion_inertia
 from undula.lie import se3, so3
-from undula.lie.small import matvec, outer, solve_spd
+from undula.lie.small import matvec, solve_spd
 from undula.model.errors import UndulaError
 from undula.model.system import State, System
 from undula.model.topology import GROUPS
@@ -26,12 +26,14 @@ def connection(system: System, q: Float[Array, "nq"]) -> Float[Array, "6 nv"]:
     Rows outside the base's group are zero.
     """
     if system.topology.base_role != "free":
-        raise UndulaError(f"system '{system.name}' has a {system.topology.base_role} base; a connection needs a free one.")
+        raise UndulaError(
+            f"system '{system.name}' has a {system.topology.base_role} base; a connection needs a free one."
+        )
     state = State(se3.Pose.identity(), q, jnp.zeros(6), jnp.zeros(system.nv))
     locked, coupled = locomotion_inertia(system, state)
     free = np.zeros(6)
     free[list(GROUPS[system.topology.base_group])] = 1.0
-    return solve_spd(locked * outer(free, free) + np.diag(1 - free), coupled * free[:, None])
+    return solve_spd(locked * np.outer(free, free) + np.diag(1 - free), coupled * free[:, None])
 
 
 def resting_twist(system: System, state: State) -> Float[Array, "6"]:
@@ -47,7 +49,9 @@ def reconstruct(system: System, base: se3.Pose, dt: float, steps: int, t0: Any =
     """
     if any(role != "driven" for role in system.topology.roles):
         names = [n for n, r in zip(system.coordinate_names, system.topology.roles) if r != "driven"]
-        raise UndulaError(f"a motion can be reconstructed only if the whole shape is driven; {', '.join(names)} is not.")
+        raise UndulaError(
+            f"a motion can be reconstructed only if the whole shape is driven; {', '.join(names)} is not."
+        )
     start = system.state()
 
     def twist(t):

@@ -18,17 +18,62 @@ def to_dataset(system: System, samples: Sample, attributes: dict[str, Any]) -> x
     """The samples of a run, in the variables of the result file."""
     s = samples
     variables: dict[str, tuple[tuple[str, ...], Any, str, str]] = {
-        "base_position": (("time", "axis"), s.state.base.position, "m", "position of the reference body in the world"),
-        "base_quaternion": (("time", "quat"), s.state.base.quaternion, "1", "attitude of the reference body in the world"),
-        "base_twist": (("time", "twist"), s.state.base_twist, "m/s, rad/s", "body twist of the reference body"),
-        "base_acceleration": (("time", "twist"), s.acceleration.base, "m/s^2, rad/s^2", "derivatives of its components"),
-        "base_wrench": (("time", "wrench"), s.base_wrench, "N, N m", "wrench of the world on the reference body"),
+        "base_position": (
+            ("time", "axis"),
+            s.state.base.position,
+            "m",
+            "position of the reference body in the world",
+        ),
+        "base_quaternion": (
+            ("time", "quat"),
+            s.state.base.quaternion,
+            "1",
+            "attitude of the reference body in the world",
+        ),
+        "base_twist": (
+            ("time", "twist"),
+            s.state.base_twist,
+            "m/s, rad/s",
+            "body twist of the reference body",
+        ),
+        "base_acceleration": (
+            ("time", "twist"),
+            s.acceleration.base,
+            "m/s^2, rad/s^2",
+            "derivatives of its components",
+        ),
+        "base_wrench": (
+            ("time", "wrench"),
+            s.base_wrench,
+            "N, N m",
+            "wrench of the world on the reference body",
+        ),
         "position": (("time", "coordinate"), s.position, "rad or m", "internal coordinates"),
         "velocity": (("time", "coordinate"), s.state.v, "rad/s or m/s", "internal velocities"),
-        "acceleration": (("time", "coordinate"), s.acceleration.v, "rad/s^2 or m/s^2", "internal accelerations"),
-        "effort": (("time", "coordinate"), s.efforts, "N m or N", "effort that the actuator of each coordinate supplies"),
-        "body_position": (("time", "body", "axis"), s.bodies.position, "m", "position of each body in the world"),
-        "body_quaternion": (("time", "body", "quat"), s.bodies.quaternion, "1", "attitude of each body in the world"),
+        "acceleration": (
+            ("time", "coordinate"),
+            s.acceleration.v,
+            "rad/s^2 or m/s^2",
+            "internal accelerations",
+        ),
+        "effort": (
+            ("time", "coordinate"),
+            s.efforts,
+            "N m or N",
+            "effort that the actuator of each coordinate supplies",
+        ),
+        "body_position": (
+            ("time", "body", "axis"),
+            s.bodies.position,
+            "m",
+            "position of each body in the world",
+        ),
+        "body_quaternion": (
+            ("time", "body", "quat"),
+            s.bodies.quaternion,
+            "1",
+            "attitude of each body in the world",
+        ),
         "constraint_residual": (("time",), np.zeros(len(s.t)), "mixed", "largest violation of a constraint"),
         "energy_kinetic": (("time",), s.energy_kinetic, "J", "kinetic energy"),
         "energy_potential": (("time",), s.energy_potential, "J", "energy of gravity and springs"),
@@ -48,6 +93,14 @@ def to_dataset(system: System, samples: Sample, attributes: dict[str, Any]) -> x
         },
         attrs=attributes,
     )
-    data["role"] = (("coordinate",), np.array(system.topology.roles, dtype=str), {"long_name": "role of each coordinate"})
-    data["unit"] = (("coordinate",), np.array(system.topology.units, dtype=str), {"long_name": "unit of each coordinate"})
+    data["role"] = (
+        ("coordinate",),
+        np.array(system.topology.roles, dtype=str),
+        {"long_name": "role of each coordinate"},
+    )
+    data["unit"] = (
+        ("coordinate",),
+        np.array(system.topology.units, dtype=str),
+        {"long_name": "unit of each coordinate"},
+    )
     return data

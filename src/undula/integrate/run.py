@@ -4,7 +4,7 @@ import json
 import time
 import warnings
 from collections.abc import Callable
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -32,7 +32,7 @@ class Run(eqx.Module):
     """What a run gives.
 
     - `data`: the samples, an `xarray.Dataset` (see the page on result files).
-    - `status`: "ok" or "failed"; `message`: why and when it failed, or a sentence on what was done.
+    - `status`: "ok", "failed" or "interrupted"; `message`: why and when it stopped, or a sentence on what was done.
     - `steps`: done; `compile_s`, `wall_s`: seconds of compilation and of computation.
     """
 
@@ -97,30 +97,36 @@ def run(
     started = time.perf_counter()
     first = jnp.asarray(0)
     whole = first, jnp.asarray(steps), jnp.asarray(float(dt)), jnp.asarray(stride)
-    compiled_chunk = _chunk.lower(system, state, *whole, size, method, external).compile()
+    bare = replace(system, shapes=())  # drawings are static: with them, any change of a length would compile anew
+    compiled_chunk = _chunk.lower(bare, state, *whole, size, method, external).compile()
     compiled = time.perf_counter()
 
     parts: list[Sample] = []
-    kept, problem = 0, None
-    while kept < count and problem is None:
-        (state, first), samples = compiled_chunk(system, state, first, *whole[1:], size, method, external)
-        samples = jax.tree.map(lambda x, n=count - kept: np.asarray(x)[:n], samples)
-        bad = _first_bad(samples)
-        if bad is not None:
-            when = float(samples.t[bad])
-            problem = (
-                f"the motion became infinite or not a number between t = {max(when - stride * dt, 0.0):.6g} s and "
-                f"t = {when:.6g} s; a smaller dt may help."
-            )
-            samples = jax.tree.map(lambda x, n=bad: x[:n], samples)
-        parts.append(samples)
-        kept += len(samples.t)
-        if progress is not None:
-            progress(min(1.0, kept / count))
+    kept, status, message = 0, "ok", f"{steps} steps of {dt:g} s done."
+    try:
+        while kept < count and status == "ok":
+            (state, first), samples = compiled_chunk(bare, state, first, *whole[1:], size, method, external)
+            samples = jax.tree.map(lambda x, n=count - kept: np.asarray(x)[:n], samples)
+            bad = _first_bad(samples)
+            if bad is not None:
+                status, when = "failed", float(samples.t[bad])
+                message = (
+                    f"the motion became infinite or not a number between t = {max(when - stride * dt, 0.0):.6g} s and "
+                    f"t = {when:.6g} s; a smaller dt may help."
+                )
+                samples = jax.tree.map(lambda x, n=bad: x[:n], samples)
+            parts.append(samples)
+            kept += len(samples.t)
+            if progress is not None:
+                progress(min(1.0, kept / count))
+    except KeyboardInterrupt:
+        if not parts:
+            raise
+        status, message = "interrupted", f"stopped by the user after t = {parts[-1].t[-1]:.6g} s."
     finished = time.perf_counter()
 
     joined: Any = jax.tree.map(lambda *x: np.concatenate(x), *parts)
-    done = steps if problem is None else int(round(float(joined.t[-1]) / dt)) if kept else 0
+    done = round(float(joined.t[-1]) / dt) if kept else 0
     warn_of_limits(system, joined)
     attributes = dict(
         scenario=system.name,
@@ -130,15 +136,15 @@ def run(
         device=jax.devices()[0].device_kind,
         dtype="float64",
         undula_version=__version__,
-        status="ok" if problem is None else "failed",
-        message=problem or f"{steps} steps of {dt:g} s done.",
+        status=status,
+        message=message,
         shapes=json.dumps([[asdict(shape) for shape in shapes] for shapes in system.shapes]),
         parents=json.dumps([-1, *system.topology.parents]),
     )
     return Run(
         to_dataset(system, joined, attributes),
-        attributes["status"],
-        attributes["message"],
+        status,
+        message,
         done,
         compiled - started,
         finished - compiled,
@@ -152,9 +158,11 @@ def check_times(t_end: float, dt: float, save_every: int | None) -> tuple[int, i
             raise UndulaError(f"{name} = {value:g} s is not allowed; it must be a positive, finite time.")
     if dt > t_end * (1 + 1e-9):
         raise UndulaError(f"dt = {dt:g} s is not allowed; it must not exceed t_end = {t_end:g} s.")
+    if t_end / dt > 1e9:
+        raise UndulaError(
+            f"dt = {dt:g} s is not allowed; t_end = {t_end:g} s would take {t_end / dt:g} steps (at most 1e9)."
+        )
     steps = max(1, round(t_end / dt))
-    if steps > 10**9:
-        raise UndulaError(f"dt = {dt:g} s is not allowed; t_end = {t_end:g} s would take {steps} steps (at most 1e9).")
     if save_every is None:
         return steps, max(1, steps // 500)
     if save_every != int(save_every) or save_every < 1:
@@ -178,7 +186,9 @@ def check_state(system: System, state: State) -> None:
     allowed = GROUPS[top.base_group] if top.base_role != "fixed" else ()
     others = [k for k in range(6) if k not in allowed]
     if top.base_role != "driven" and np.any(twist[others]):
-        what = "a fixed base cannot move" if top.base_role == "fixed" else f"the group {top.base_group} does not allow it"
+        what = (
+            "a fixed base cannot move" if top.base_role == "fixed" else f"the group {top.base_group} does not allow it"
+        )
         raise UndulaError(f"the initial base_twist = {twist.tolist()} is not allowed: {what}.")
 
 
@@ -201,7 +211,13 @@ def _sample_bytes(system: System) -> int:
 
 
 def _first_bad(samples: Sample) -> int | None:
-    checked = (samples.state.base.position, samples.state.base_twist, samples.state.q, samples.state.v, samples.efforts)
+    checked = (
+        samples.state.base.position,
+        samples.state.base_twist,
+        samples.state.q,
+        samples.state.v,
+        samples.efforts,
+    )
     good = np.ones(len(samples.t), bool)
     for x in checked:
         with np.errstate(invalid="ignore"):

@@ -1,5 +1,6 @@
 """Explicit Runge-Kutta method of order 4 on Lie groups (Munthe-Kaas, 1998)."""
 
+from functools import partial
 from typing import Any, ClassVar
 
 import jax
@@ -22,12 +23,17 @@ class RungeKutta4(Integrator):
     order: ClassVar[int] = 4
 
     def step(self, top: Topology, flow: Flow, t: Any, state: State, dt: Any) -> State:
+        @partial(jax.checkpoint, prevent_cse=False)  # reverse mode keeps the increments, not what the dynamics computed
         def stage(carry, x):
             # the four stages are a loop, so that the dynamics are compiled once
             (u, w), total = carry
             reach, weight = x
             at, acceleration = flow(t + reach * dt, move(top, state, *_scale(reach * dt, (*u, *w))))
-            k = (*_pull_back(top, _scale(reach * dt, u), (at.base_twist, at.v)), acceleration.base, acceleration.v)
+            k = (
+                *_pull_back(top, _scale(reach * dt, u), (at.base_twist, at.v)),
+                acceleration.base,
+                acceleration.v,
+            )
             return ((k[:2], k[2:]), _add(total, _scale(weight * dt, k))), None
 
         zero = 0.0 * state.base_twist, 0.0 * state.v

@@ -18,6 +18,7 @@ from undula._startup import UndulaWarning
 from undula.actuation.laws import Law
 from undula.joints.authoring import Fixed, Free, Joint, Mimic, Planar, Prismatic, Revolute, unit_vector
 from undula.model.builder import Builder
+from undula.model.checks import unique
 from undula.model.errors import ModelError, UndulaError
 from undula.model.system import Shape, System
 
@@ -55,7 +56,12 @@ ONE = "value radius length multiplier offset damping friction lower upper effort
 NUMBERS = {"xyz": 3, "rpy": 3, "size": 3, "rgba": 4} | dict.fromkeys((*MOMENTS, *ONE), 1)  # in an attribute
 
 
-def load_urdf(
+def load_urdf(path: str | os.PathLike, **options: Any) -> System:
+    """The system that a URDF file describes, its coordinates free; `options` are those of `read_urdf`."""
+    return read_urdf(path, **options).build()
+
+
+def read_urdf(
     path: str | os.PathLike,
     base: str = "fixed",
     group: str = "SE3",
@@ -64,8 +70,8 @@ def load_urdf(
     motion: Law | None = None,
     position: Any = (0.0, 0.0, 0.0),
     rotation: Any = None,
-) -> System:
-    """The system that a URDF file describes.
+) -> Builder:
+    """A `Builder` with everything that a URDF file describes: drive or force its joints, add bodies, then build.
 
     Bodies have the names of the links, joints and coordinates those of the joints (with .x, .y, ... if planar
     or floating), depth first in the order of the file; the root link is the base. Units: m, rad, kg, s.
@@ -105,10 +111,10 @@ def load_urdf(
         if j.type == "planar" and (turn := _from_z(j.axis, f"axis of joint '{j.name}'")) != UPRIGHT:
             plane, turn = f"{j.name}.plane", Rotation.from_quat(turn, scalar_first=True).as_matrix()
             b.body(plane, j.parent, joint, position=place["position"], rotation=place["rotation"] @ turn)
-            b.body(j.child, plane, Fixed(), **inertial, rotation=turn.T, shapes=shapes[j.child])
+            b.body(j.child, plane, Fixed(name=plane), **inertial, rotation=turn.T, shapes=shapes[j.child])
         else:
             b.body(j.child, j.parent, joint, **inertial, **place, shapes=shapes[j.child])
-    return b.build()
+    return b
 
 
 # Reading
@@ -174,13 +180,13 @@ def _root(robot: Any, path: Any) -> Any:
     names = [link.name for link in robot.links]
     if not names:
         raise UndulaError(f"'{path}' has no links.")
+    unique(names, "link")
+    unique([j.name for j in robot.joints], "joint")
     carrier: dict[str, str] = {}
     for j in robot.joints:
         for role, name in (("parent", j.parent), ("child", j.child)):
             if name not in names:
-                raise UndulaError(
-                    f"the {role} of joint '{j.name}' is '{name}', which is no link of '{path}'."
-                )
+                raise UndulaError(f"the {role} of joint '{j.name}' is '{name}', which is no link of '{path}'.")
         if j.child in carrier:
             both = f"'{carrier[j.child]}' and '{j.name}'"
             raise UndulaError(f"link '{j.child}' is the child of two joints, {both}.")
@@ -224,8 +230,9 @@ def _joint(j: Any, mimic: Mimic | None, damping: float) -> Joint:
     about: dict[str, Any] = dict(name=j.name)
     if j.type in SINGLE:
         about |= dict(axis=j.axis, mimic=mimic, damping=damping)
+    limited = j.type in ("revolute", "prismatic") and j.limit and mimic is None
     # URDF's value of a missing limit is 0, but who writes neither means none: the joint could not move at all
-    if j.type in ("revolute", "prismatic") and j.limit and (j.limit.lower, j.limit.upper) != (None, None):
+    if limited and (j.limit.lower, j.limit.upper) != (None, None):
         about["limits"] = (j.limit.lower or 0.0, j.limit.upper or 0.0)
     return JOINTS[j.type](**about)
 

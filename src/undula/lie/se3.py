@@ -29,7 +29,8 @@ class Pose(eqx.Module):
     def __matmul__(self, other: "Pose") -> "Pose":
         """Composition: the pose, in self's outer frame, of a frame whose pose in self is `other`."""
         return Pose(
-            self.position + matvec(self.rotation, other.position), so3.multiply(self.quaternion, other.quaternion)
+            self.position + matvec(self.rotation, other.position),
+            so3.multiply(self.quaternion, other.quaternion),
         )
 
     def inverse(self) -> "Pose":

@@ -30,7 +30,11 @@ def _blend(x, closed, coefficients):
 
 def sinc(x: Scalar) -> Scalar:
     """sin(a)/a with x = a^2."""
-    return _blend(x, lambda x: jnp.sin(jnp.sqrt(x)) / jnp.sqrt(x), (1, -1 / 6, 1 / 120, -1 / 5040, 1 / 362880, -1 / 39916800))
+    return _blend(
+        x,
+        lambda x: jnp.sin(jnp.sqrt(x)) / jnp.sqrt(x),
+        (1, -1 / 6, 1 / 120, -1 / 5040, 1 / 362880, -1 / 39916800),
+    )
 
 
 def cosc(x: Scalar) -> Scalar:

@@ -227,7 +227,9 @@ class _Coordinates:
                 self._add(name, joint)
         for rate, name, mimic in followers:
             if mimic.leader not in self.names:
-                raise ModelError(f"joint '{name}' mimics '{mimic.leader}', which is not a single coordinate of the system.")
+                raise ModelError(
+                    f"joint '{name}' mimics '{mimic.leader}', which is not a single coordinate of the system."
+                )
             self.leaders[rate] = self.names.index(mimic.leader)
 
     def _add(self, name: str, joint: Joint) -> None:
@@ -253,7 +255,9 @@ class _Coordinates:
         lower, upper = (_each(x, kind.dof, f"limits of joint '{name}'") for x in joint.limits)
         for lo, up in zip(lower, upper):
             if not lo <= up:
-                raise ModelError(f"limits of joint '{name}' = ({lo}, {up}); the lower one must not exceed the upper one.")
+                raise ModelError(
+                    f"limits of joint '{name}' = ({lo}, {up}); the lower one must not exceed the upper one."
+                )
         self.lower += [float(x) for x in lower]
         self.upper += [float(x) for x in upper]
         if joint.motion is not None:
@@ -265,7 +269,9 @@ class _Coordinates:
         """Checks roles against laws and packs the laws into `Drive`s; scalar laws of one form become one vector law."""
         for k, role in enumerate(self.roles):
             if role not in ROLES:
-                raise ModelError(f"role of coordinate '{self.names[k]}' = {role!r}; it must be one of {', '.join(ROLES)}.")
+                raise ModelError(
+                    f"role of coordinate '{self.names[k]}' = {role!r}; it must be one of {', '.join(ROLES)}."
+                )
         out: dict[str, list[Drive]] = {"driven": [], "forced": []}
         single: dict[str, list[tuple[int, Law]]] = {"driven": [], "forced": []}
         has_law: dict[int, str] = {}
@@ -273,7 +279,9 @@ class _Coordinates:
             which = []
             for name in names:
                 if name not in self.names:
-                    raise ModelError(f"there is no coordinate '{name}' to be {role}; the names are {', '.join(self.names)}.")
+                    raise ModelError(
+                        f"there is no coordinate '{name}' to be {role}; the names are {', '.join(self.names)}."
+                    )
                 k = self.names.index(name)
                 if k in has_law:
                     raise ModelError(f"coordinate '{name}' has two laws.")
@@ -332,7 +340,11 @@ def _placed(name: str, position: Any, rotation: Any) -> tuple[Any, Any]:
 
 def _quaternion(R: Any) -> Any:
     # through SciPy where possible: one-off operations of JAX cost a compilation each
-    return so3.from_matrix(R) if is_traced(R) else jnp.asarray(Rotation.from_matrix(R).as_quat(canonical=True, scalar_first=True))
+    return (
+        so3.from_matrix(R)
+        if is_traced(R)
+        else jnp.asarray(Rotation.from_matrix(R).as_quat(canonical=True, scalar_first=True))
+    )
 
 
 def _rows(values: Sequence[Any], shape: tuple[int, ...]) -> Any:

@@ -33,7 +33,9 @@ def depth_first(bodies: Sequence[Any]) -> list[Any]:
     children: dict[str, list[Any]] = {}
     for b in bodies[1:]:
         if b.parent not in names:
-            raise ModelError(f"body '{b.name}' has the unknown parent '{b.parent}'; the bodies are {', '.join(sorted(names))}.")
+            raise ModelError(
+                f"body '{b.name}' has the unknown parent '{b.parent}'; the bodies are {', '.join(sorted(names))}."
+            )
         children.setdefault(b.parent, []).append(b)
     order, stack = [], [bodies[0]]
     while stack:

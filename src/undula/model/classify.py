@@ -16,14 +16,22 @@ def classify(system: System) -> str:
     else:
         shape = "no shape"
     if top.base_role == "fixed":
-        problem = "inverse dynamics" if roles == {"driven"} else "forward dynamics" if "driven" not in roles else "hybrid dynamics"
+        problem = (
+            "inverse dynamics"
+            if roles == {"driven"}
+            else "forward dynamics"
+            if "driven" not in roles
+            else "hybrid dynamics"
+        )
         return f"manipulator, fixed base, {shape}: {problem}"
     if top.base_role == "driven":
         problem = "inverse dynamics" if roles <= {"driven"} else "hybrid dynamics"
         return f"manipulator, base driven in {top.base_group}, {shape}: {problem}"
     weightless = not any(float(x) for x in system.gravity)
     if roles == {"driven"}:
-        model = "mechanical connection from rest, locomotion dynamics otherwise" if weightless else "locomotion dynamics"
+        model = (
+            "mechanical connection from rest, locomotion dynamics otherwise" if weightless else "locomotion dynamics"
+        )
     else:
         model = "general dynamics" if roles else "rigid-body dynamics"
     return f"unconstrained, base free in {top.base_group}, {shape}: {model}"

@@ -162,5 +162,3 @@ def by_rate(top: Topology, padded: Float[Array, "joints columns"]) -> Float[Arra
     if len(top.rate_link) == n * k:
         return padded.reshape(n * k)
     return padded[top.rate_link - 1, top.rate_column]
-
-

@@ -44,7 +44,9 @@ class Topology:
     _hash: list = field(default_factory=list, compare=False, repr=False)
 
     def __hash__(self) -> int:
-        if not self._hash:  # hashing a thousand names at every call of a compiled function would cost more than the call
+        if (
+            not self._hash
+        ):  # hashing a thousand names at every call of a compiled function would cost more than the call
             self._hash.append(hash(tuple(getattr(self, f.name) for f in fields(self) if f.compare)))
         return self._hash[0]
 

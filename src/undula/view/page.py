@@ -99,9 +99,7 @@ class _Scene:
         self.size = float((self.high - self.low).max()) or 1.0
         self.parents = shapes.body_parents(data)
         self.marker = _marker_radius(data["body_position"].values, self.parents, self.size)
-        self.names = [
-            f"/bodies/{str(name).replace('/', '∕')}" for name in data["body"].values
-        ]  # / means a child
+        self.names = [f"/bodies/{str(name).replace('/', '∕')}" for name in data["body"].values]  # / means a child
         self.frames = [
             server.scene.add_frame(name, show_axes=False, position=_short(p), wxyz=_short(q))
             for name, p, q in zip(self.names, position, quaternion)
@@ -126,9 +124,7 @@ class _Scene:
         for k, link in self.links.items():
             p = self.parents[k]
             offset = shapes.rotate(shapes.inverse(quaternion[p]), position[k] - position[p])
-            if (
-                np.abs(offset - self.offsets.get(k, np.inf)).max() > 1e-6 * self.size
-            ):  # of most joints it is constant
+            if np.abs(offset - self.offsets.get(k, np.inf)).max() > 1e-6 * self.size:  # of most joints it is constant
                 self.offsets[k] = offset
                 link.position, link.wxyz = _short(offset / 2), _short(_turn_to(offset))
                 link.scale = (1.0, 1.0, max(float(np.linalg.norm(offset)), 1e-6 * self.size))
@@ -150,9 +146,7 @@ class _Scene:
             return
         path = path[np.linspace(0, len(path) - 1, min(len(path), MOST_FRAMES)).astype(int)].astype(np.float32)
         segments = np.stack([path[:-1], path[1:]], 1)
-        self.server.scene.add_line_segments(
-            "/trail", segments, TRAIL, thickness=2.0, thickness_units="screen"
-        )
+        self.server.scene.add_line_segments("/trail", segments, TRAIL, thickness=2.0, thickness_units="screen")
 
     def _add_ground(self) -> None:
         """A grid just below everything, on round coordinates."""
@@ -192,9 +186,7 @@ class _Player:
         gui.set_panel_label("undula")
         gui.add_markdown(f"**{data.attrs.get('scenario', 'run')}**  \n{data.attrs.get('class', '')}")
         self.button = gui.add_button("Pause", icon="player-pause")
-        self.slider = gui.add_slider(
-            "time [s]", self.first, self.first + duration, duration / 1000, self.first
-        )
+        self.slider = gui.add_slider("time [s]", self.first, self.first + duration, duration / 1000, self.first)
         self.speed = gui.add_dropdown("speed", SPEEDS, initial_value="1")
         self.playing, self.alive = self.last > self.first, True
         self.button.on_click(lambda _: self._toggle())
@@ -313,16 +305,12 @@ def _server(port: int, host: str = "127.0.0.1") -> Any:
     try:
         import viser
     except ImportError as problem:
-        raise UndulaError(
-            f"the 3D page needs the package viser, which cannot be imported: {problem}."
-        ) from None
+        raise UndulaError(f"the 3D page needs the package viser, which cannot be imported: {problem}.") from None
     try:
         with socket.socket() as probe:  # viser would try port after port on an address that is not ours
             probe.bind((host, 0))
     except OSError as problem:
-        raise UndulaError(
-            f"cannot open a port on host = {host} for the 3D page: {problem.strerror}."
-        ) from None
+        raise UndulaError(f"cannot open a port on host = {host} for the 3D page: {problem.strerror}.") from None
     with redirect_stdout(io.StringIO()):  # its banner would be in the way of ours, and of --json
         return viser.ViserServer(host=host, port=port, verbose=False)
 

@@ -112,9 +112,7 @@ def _motion(data: xr.Dataset) -> Any:
         return None
     figure, axes = _panels(data, "net motion of the base", len(shown))
     for ax, (label, x, names, mask) in zip(axes, shown):
-        lines = [
-            (x[:, k], names[k], {"color": _AXIS_COLOURS.get(names[k][-1], INK)}) for k in np.flatnonzero(mask)
-        ]
+        lines = [(x[:, k], names[k], {"color": _AXIS_COLOURS.get(names[k][-1], INK)}) for k in np.flatnonzero(mask)]
         _lines(ax, t, lines, label)
     return figure
 
@@ -172,9 +170,7 @@ def _efforts(data: xr.Dataset) -> Any:
     figure, axes = _coordinate_panels(data, "efforts" if panels else "wrench on the base", panels, len(base))
     for ax, (label, part, letter) in zip(axes[len(panels) :], base):
         x = wrench[:, part]
-        lines = [
-            (x[:, k], letter + a, {"color": AXES[k]}) for k, a in enumerate("xyz") if shapes.present(x)[k]
-        ]
+        lines = [(x[:, k], letter + a, {"color": AXES[k]}) for k, a in enumerate("xyz") if shapes.present(x)[k]]
         _lines(ax, data["time"].values, lines, label)
     return figure
 
@@ -205,9 +201,7 @@ def _energy(data: xr.Dataset) -> Any:
 # Pieces of figures.
 
 
-def _panels(
-    data: xr.Dataset, what: str, count: int, height: float = 1.75, heights: Any = None
-) -> tuple[Any, list]:
+def _panels(data: xr.Dataset, what: str, count: int, height: float = 1.75, heights: Any = None) -> tuple[Any, list]:
     """A figure with panels over time, one above the other; `height` of each [inch], or `heights`."""
     from matplotlib.figure import Figure
 
@@ -231,9 +225,7 @@ def _layout() -> Any:
 
 def _title(figure: Any, ax: Any, data: xr.Dataset, what: str) -> None:
     """Scenario and subject, then the class (and what went wrong, if the run failed) in small print."""
-    figure.suptitle(
-        f"{data.attrs.get('scenario', 'run')}: {what}", fontsize=11.5, fontweight="bold", color=INK
-    )
+    figure.suptitle(f"{data.attrs.get('scenario', 'run')}: {what}", fontsize=11.5, fontweight="bold", color=INK)
     notes = [data.attrs["class"]] if data.attrs.get("class") else []
     if data.attrs.get("status") == "failed":
         notes.append(f"failed: {data.attrs.get('message', '')}")
@@ -267,9 +259,7 @@ def _by_unit(data: xr.Dataset, shown: np.ndarray) -> list[tuple[str, np.ndarray]
 
 def _coordinate_panels(data: xr.Dataset, what: str, panels: list, more: int = 0) -> tuple[Any, list]:
     """A figure with (label, variable, coordinates) panels, as lines or heat maps, and `more` panels below."""
-    heights = [
-        min(1.2 + 0.06 * len(which), 4.5) if len(which) > MOST_LINES else 1.9 for _, _, which in panels
-    ]
+    heights = [min(1.2 + 0.06 * len(which), 4.5) if len(which) > MOST_LINES else 1.9 for _, _, which in panels]
     figure, axes = _panels(data, what, len(heights) + more, heights=[*heights, *[1.6] * more])
     t, roles = data["time"].values, data["role"].values.astype(str)
     for ax, (label, variable, which) in zip(axes, panels):

@@ -19,9 +19,7 @@ def body_shapes(data: xr.Dataset) -> list[list[dict[str, Any]]]:
     """The shapes of each body, as dictionaries (see `undula.Shape`); none if the file does not know any."""
     shapes = json.loads(data.attrs.get("shapes", "[]")) or [[] for _ in data["body"]]
     if len(shapes) != data.sizes["body"]:
-        raise UndulaError(
-            f"the attribute shapes is for {len(shapes)} bodies; the run has {data.sizes['body']}."
-        )
+        raise UndulaError(f"the attribute shapes is for {len(shapes)} bodies; the run has {data.sizes['body']}.")
     for shape in (s for body in shapes for s in body):
         if shape["kind"] not in KINDS or len(shape["size"]) != KINDS[shape["kind"]]:
             known = ", ".join(f"{kind} ({n})" for kind, n in KINDS.items())
@@ -151,9 +149,7 @@ def frame_times(data: xr.Dataset, rate: float, most: int) -> np.ndarray:
     return np.linspace(t[0], t[-1], count)
 
 
-def capsule_mesh(
-    radius: float, length: float, around: int = 24, rings: int = 7
-) -> tuple[np.ndarray, np.ndarray]:
+def capsule_mesh(radius: float, length: float, around: int = 24, rings: int = 7) -> tuple[np.ndarray, np.ndarray]:
     """(vertices [m], triangles) of a capsule along z; `length` lies between the centres of its caps.
 
     Vertices are shared, so that a renderer shades it smoothly.
@@ -163,9 +159,7 @@ def capsule_mesh(
     r = radius * np.concatenate([np.sin(tilt), np.sin(tilt[::-1])])
     turn = np.linspace(0, 2 * np.pi, around, endpoint=False)
     circle = np.stack([np.cos(turn), np.sin(turn)], -1)
-    vertices = np.concatenate(
-        [r[:, None, None] * circle, np.broadcast_to(z[:, None, None], (len(z), around, 1))], -1
-    )
+    vertices = np.concatenate([r[:, None, None] * circle, np.broadcast_to(z[:, None, None], (len(z), around, 1))], -1)
     i, j = np.meshgrid(np.arange(len(z) - 1), np.arange(around), indexing="ij")
     a, b = i * around + j, i * around + (j + 1) % around
     faces = np.stack([np.stack([a, a + around, b + around], -1), np.stack([a, b + around, b], -1)])

@@ -1,0 +1,1 @@
+"""The parts of the `undula` command: what comes in, what goes out, what is kept between runs."""

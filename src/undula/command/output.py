@@ -1,0 +1,184 @@
+"""What the user gets: files, tables, JSON, a progress bar."""
+
+import json
+import math
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from undula.model.errors import UndulaError
+
+if TYPE_CHECKING:
+    from undula.gallery.scenario import Scenario, ScenarioRun
+
+DONE, REFUSED, FAILED, INTERRUPTED = 0, 2, 3, 130  # exit status of the command
+
+
+def describe(scenario: "Scenario") -> dict[str, Any]:
+    from undula.model.classify import classify
+
+    setup = scenario.setup()
+    top = setup.system.topology
+    return {
+        "name": scenario.name,
+        "summary": scenario.summary,
+        "source": scenario.source,
+        "class": classify(setup.system),
+        "t_end": setup.t_end,
+        "dt": setup.dt,
+        "parameters": [
+            {k: getattr(p, k) for k in ("name", "default", "unit", "meaning", "allowed", "low", "high", "choices")}
+            for p in scenario.parameters
+        ],
+        "base": {"name": top.bodies[0], "role": top.base_role, "group": top.base_group},
+        "bodies": [{"name": n, "mass": float(m)} for n, m in zip(top.bodies, setup.system.mass)],
+        "joints": [
+            {"name": n, "type": t, "parent": top.bodies[p], "child": c}
+            for n, t, p, c in zip(top.joints, top.joint_types, top.parents, top.bodies[1:])
+        ],
+        "coordinates": [{"name": n, "role": r, "unit": u} for n, r, u in zip(top.coordinates, top.roles, top.units)],
+    }
+
+
+def write(data: Any, report: dict[str, Any], out: Path | None, plot: Path | None, html: Path | None) -> None:
+    """Writes what was asked for and reports the files; a full disk is a failure, not bad input."""
+    files = report["files"]
+    try:
+        if out is not None:
+            from undula.io.netcdf import save
+
+            save(data, out)
+            files["data"] = str(out)
+        if plot is not None and data.sizes["time"]:
+            from undula.view.plots import write_figures
+
+            files["plots"] = [str(path) for path in write_figures(data, plot)]
+        if html is not None and data.sizes["time"]:
+            from undula.view.page import write_html
+
+            write_html(data, html)
+            files["html"] = str(html)
+    except (OSError, UndulaError) as error:
+        report |= {"status": "failed", "message": f"the results could not be written: {error}"}
+
+
+def empty_report(name: str, parameters: dict[str, Any], times: dict[str, Any]) -> dict[str, Any]:
+    """What a run reports, before it is known."""
+    return {
+        "scenario": name,
+        "parameters": parameters,
+        "class": None,
+        "status": "failed",
+        "message": "",
+        "t_end": times["t_end"],
+        "dt": times["dt"],
+        "steps": 0,
+        "compile_s": 0.0,
+        "wall_s": 0.0,
+        "real_time_factor": 0.0,
+        "metrics": {},
+        "files": {},
+    }
+
+
+def results(result: "ScenarioRun", times: dict[str, Any]) -> dict[str, Any]:
+    done = result.run
+    dt = result.setup.dt if times["dt"] is None else times["dt"]
+    return {
+        "class": done.data.attrs["class"],
+        "status": done.status,
+        "message": done.message,
+        "t_end": result.setup.t_end if times["t_end"] is None else times["t_end"],
+        "dt": dt,
+        "steps": done.steps,
+        "compile_s": done.compile_s,
+        "wall_s": done.wall_s,
+        "real_time_factor": done.steps * dt / done.wall_s,
+        "metrics": result.metrics,
+    }
+
+
+def failure(report: dict[str, Any]) -> str:
+    """One sentence: what happened, and where the samples before it are."""
+    if "data" in report["files"]:
+        kept = f"; the samples before it are in {report['files']['data']}"
+    else:
+        kept = "; --out would have saved the samples before it" if report["steps"] else ""
+    return f"{report['status']}: {report['message'].rstrip('.')}{kept}."
+
+
+def print_summary(report: dict[str, Any]) -> None:
+    rows = [["status", f"{report['status']}: {report['message']}"], ["class", report["class"] or "unknown"]]
+    rows += [[f"metric {name}", f"{value:.6g}"] for name, value in report["metrics"].items()]
+    rows += [["compilation", f"{report['compile_s']:.2f} s"], ["computation", f"{report['wall_s']:.3f} s"]]
+    rows += [["speed", f"{report['real_time_factor']:.3g} times real time"]]
+    for what, paths in report["files"].items():
+        rows += [[what, path] for path in ([paths] if isinstance(paths, str) else paths)]
+    print_table(["run", report["scenario"]], rows)
+
+
+def print_table(columns: Sequence[str], rows: Sequence[Sequence[Any]], title: str | None = None) -> None:
+    from rich import box
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD)
+    for column in columns:  # Text: brackets are not markup
+        table.add_column(Text(column), overflow="fold")
+    for row in rows:
+        table.add_row(*(Text(words(value)) for value in row))
+    width = None if sys.stdout.isatty() else 160  # a pipe has no width, and lines should stay whole
+    Console(file=sys.stdout, width=width, highlight=False).print(table)
+
+
+def words(value: Any) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, float):
+        return f"{value:g}"
+    return ", ".join(map(words, value)) if isinstance(value, tuple | list) else str(value)
+
+
+def with_unit(value: float | None, unit: str) -> str:
+    return "not measured" if value is None else f"{value:.3g} {unit}"
+
+
+def print_json(value: dict[str, Any]) -> None:
+    print(json.dumps(plain(value), indent=2, allow_nan=False))
+
+
+def plain(value: Any) -> Any:
+    """value in JSON's types; JSON has no word for infinite or not a number but null."""
+    if isinstance(value, dict):
+        return {str(k): plain(v) for k, v in value.items()}
+    if isinstance(value, list | tuple):
+        return [plain(v) for v in value]
+    if isinstance(value, float):
+        return float(value) if math.isfinite(value) else None
+    return value
+
+
+def refuse(sentence: str) -> int:
+    complain(f"error: {' '.join(sentence.split())}")
+    return REFUSED
+
+
+def complain(text: str) -> None:
+    print(text, file=sys.stderr)
+
+
+@contextmanager
+def progress_bar(shown: bool) -> Iterator[Callable[[float], None] | None]:
+    """A progress bar on stderr that says "compiling" until the first report."""
+    if not shown:
+        yield None
+        return
+    from rich.console import Console
+    from rich.progress import Progress
+
+    with Progress(console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task("compiling", total=None)
+        yield lambda fraction: bar.update(task, description="running", total=1.0, completed=fraction)
