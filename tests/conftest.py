@@ -26,10 +26,19 @@ hypothesis.settings.register_profile(
 hypothesis.settings.load_profile("undula")
 
 
-def pytest_configure(config):
-    """With pytest-xdist, tests of one `xdist_group` run in one process, where they share what they compile."""
-    if config.getoption("dist", "no") == "load":
-        config.option.dist = "loadgroup"
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config, log):
+    """With `-n`, the tests of a class run in one process, where they share what they compile; others go anywhere."""
+    if config.getvalue("dist") != "load":
+        return None
+    from xdist.scheduler import LoadScopeScheduling
+
+    class ByClass(LoadScopeScheduling):
+        def _split_scope(self, nodeid):
+            plain = nodeid.split("[")[0]
+            return plain.rsplit("::", 1)[0] if plain.count("::") > 1 else nodeid
+
+    return ByClass(config, log)
 
 
 def pytest_collection_modifyitems(items):
@@ -44,4 +53,4 @@ def pytest_collection_modifyitems(items):
 @pytest.fixture
 def rng(request):
     """Random numbers, the same at every run of a test, others for each test."""
-    return np.random.default_rng(zlib.crc32(request.node.name.split("@")[0].encode()))
+    return np.random.default_rng(zlib.crc32(request.node.name.encode()))

@@ -7,9 +7,9 @@ import sys
 
 import pytest
 
-from undula import cli
+from undula import cli, doctor, gallery
 from undula._startup import FLAG, KEY, OPTION
-from undula.command import cache, doctor, gallery, output
+from undula.command import cache, output
 from undula.model.errors import UndulaError
 
 PENDULUM = "double-pendulum"

@@ -120,9 +120,6 @@ class Tree:
         return M, F
 
 
-together = pytest.mark.xdist_group  # tests that share a compilation
-
-
 @pytest.fixture(scope="module")
 def tree():
     return Tree(np.random.default_rng(7))
@@ -205,81 +202,72 @@ def test_accelerations_are_derivatives_of_twists(rng):
     assert_allclose(at(0.7)[1], slope(twists, h)[0], atol=1e-9)
 
 
-# Fact 4: explicit sums
+# Facts 4, 5 and 6: explicit sums; balances and conservation along a motion
 
 
-@together("tree")
-def test_locomotion_model_is_its_explicit_sums(tree, rng):
-    system = tree.system
-    force, inertia = jax.jit(un.locomotion_force), jax.jit(un.locomotion_inertia)
-    inverse = jax.jit(un.inverse_dynamics)
-    for _ in range(3):
-        r, v, a, eta = rng.normal(size=5), rng.normal(size=5), rng.normal(size=5), rng.normal(size=6)
-        external = rng.normal(size=(6, 6))
-        state = system.state(r, v, base_twist=eta, base_position=rng.normal(size=3), base_quaternion=unit(rng, 4))
-        M, F = tree.locomotion_model(r, v, a, eta, external)
-        locked, coupled = inertia(system, state)
-        assert_allclose(locked, M, atol=1e-12)
-        assert np.linalg.eigvalsh(locked).min() > 0
-        assert_allclose(force(system, state, jnp.asarray(a), jnp.asarray(external)), F, atol=1e-11)
-        # column k of oM_r is F_o+ for r'' = -e_k at rest (section 2.3); columns of M_o+ are unit base accelerations
-        still = system.state(r)
-        for k in range(5):
-            column = force(system, still, -jnp.eye(5)[k], jnp.zeros((6, 6)))
-            assert_allclose(coupled[:, k], column, atol=1e-12)
-        for k in range(6):
-            unit_motion = un.Acceleration(jnp.eye(6)[k], jnp.zeros(5))
-            assert_allclose(locked[:, k], inverse(system, still, unit_motion).base, atol=1e-12)
+class TestTree:
+    """Facts 4, 5 and 6 on one random tree."""
 
+    def test_locomotion_model_is_its_explicit_sums(self, tree, rng):
+        system = tree.system
+        force, inertia = jax.jit(un.locomotion_force), jax.jit(un.locomotion_inertia)
+        inverse = jax.jit(un.inverse_dynamics)
+        for _ in range(3):
+            r, v, a, eta = rng.normal(size=5), rng.normal(size=5), rng.normal(size=5), rng.normal(size=6)
+            external = rng.normal(size=(6, 6))
+            state = system.state(r, v, base_twist=eta, base_position=rng.normal(size=3), base_quaternion=unit(rng, 4))
+            M, F = tree.locomotion_model(r, v, a, eta, external)
+            locked, coupled = inertia(system, state)
+            assert_allclose(locked, M, atol=1e-12)
+            assert np.linalg.eigvalsh(locked).min() > 0
+            assert_allclose(force(system, state, jnp.asarray(a), jnp.asarray(external)), F, atol=1e-11)
+            # column k of oM_r is F_o+ for r'' = -e_k at rest (section 2.3); columns of M_o+ are unit base accelerations
+            still = system.state(r)
+            for k in range(5):
+                column = force(system, still, -jnp.eye(5)[k], jnp.zeros((6, 6)))
+                assert_allclose(coupled[:, k], column, atol=1e-12)
+            for k in range(6):
+                unit_motion = un.Acceleration(jnp.eye(6)[k], jnp.zeros(5))
+                assert_allclose(locked[:, k], inverse(system, still, unit_motion).base, atol=1e-12)
 
-# Facts 5 and 6: balances and conservation along a motion
+    def test_root_wrench_is_zero_and_power_is_balanced(self, motion):
+        _, _, seen = motion
+        s = seen["sample"]
+        assert np.ptp(s.energy_kinetic) > 0.1  # something happens
+        assert_allclose(s.base_wrench, 0, atol=1e-12)
+        assert_allclose(s.power_actuators[3:-3], slope(np.asarray(s.energy_kinetic), DT), atol=1e-9)
+        power = (np.asarray(s.efforts) * np.asarray(s.state.v)).sum(1)
+        assert_allclose(s.power_actuators, power, atol=1e-14)
+        assert_allclose(s.power_external, 0, atol=0)
 
+    def test_momentum_stays_zero_and_centre_of_mass_fixed(self, motion):
+        _, states, seen = motion
+        assert np.ptp(np.asarray(states.base.position), axis=0).max() > 0.05
+        assert_allclose(seen["residual"], 0, atol=1e-11)  # (3.31) along (3.29)
+        assert_allclose(seen["momentum"], 0, atol=1e-11)
+        assert_allclose(seen["centre"], np.tile(seen["centre"][0], (STEPS + 1, 1)), atol=1e-11)
 
-@together("tree")
-def test_root_wrench_is_zero_and_power_is_balanced(motion):
-    _, _, seen = motion
-    s = seen["sample"]
-    assert np.ptp(s.energy_kinetic) > 0.1  # something happens
-    assert_allclose(s.base_wrench, 0, atol=1e-12)
-    assert_allclose(s.power_actuators[3:-3], slope(np.asarray(s.energy_kinetic), DT), atol=1e-9)
-    power = (np.asarray(s.efforts) * np.asarray(s.state.v)).sum(1)
-    assert_allclose(s.power_actuators, power, atol=1e-14)
-    assert_allclose(s.power_external, 0, atol=0)
+    def test_connection_and_dynamics_give_the_same_motion(self, tree, motion):
+        start, states, _ = motion
+        poses = reconstruct(tree.system, start.base, DT, STEPS)
+        assert_allclose(poses.position, states.base.position, atol=1e-10)
+        assert_allclose(poses.quaternion, states.base.quaternion, atol=1e-10)
 
-
-@together("tree")
-def test_momentum_stays_zero_and_centre_of_mass_fixed(motion):
-    _, states, seen = motion
-    assert np.ptp(np.asarray(states.base.position), axis=0).max() > 0.05
-    assert_allclose(seen["residual"], 0, atol=1e-11)  # (3.31) along (3.29)
-    assert_allclose(seen["momentum"], 0, atol=1e-11)
-    assert_allclose(seen["centre"], np.tile(seen["centre"][0], (STEPS + 1, 1)), atol=1e-11)
-
-
-@together("tree")
-def test_connection_and_dynamics_give_the_same_motion(tree, motion):
-    start, states, _ = motion
-    poses = reconstruct(tree.system, start.base, DT, STEPS)
-    assert_allclose(poses.position, states.base.position, atol=1e-10)
-    assert_allclose(poses.quaternion, states.base.quaternion, atol=1e-10)
-
-
-@together("tree")
-def test_momentum_in_space_is_constant_from_any_start(tree, rng):
-    # not from rest, and with a pull of gravity: the momentum's rate is the weight's wrench
-    system = tree.system.replace(gravity=[0.5, -1.0, 2.0])
-    start = un.driven_motion(system, 0.0, system.state(base_twist=rng.normal(size=6)))[0]
-    seen = observe(system, DT, simulate(system, start, DT, STEPS))
-    P, c, weight = (
-        np.asarray(seen["momentum"]),
-        np.asarray(seen["centre"]),
-        tree.mass.sum() * np.array([0.5, -1.0, 2.0]),
-    )
-    t = DT * np.arange(STEPS + 1)
-    assert_allclose(P[:, :3], P[0, :3] + t[:, None] * weight, atol=1e-10)
-    assert_allclose(slope(P[:, 3:], DT), np.cross(c[3:-3], weight), atol=1e-8)
-    fall = c[0] + t[:, None] * P[0, :3] / tree.mass.sum() + t[:, None] ** 2 / 2 * weight / tree.mass.sum()
-    assert_allclose(c, fall, atol=1e-10)
+    def test_momentum_in_space_is_constant_from_any_start(self, tree, rng):
+        # not from rest, and with a pull of gravity: the momentum's rate is the weight's wrench
+        system = tree.system.replace(gravity=[0.5, -1.0, 2.0])
+        start = un.driven_motion(system, 0.0, system.state(base_twist=rng.normal(size=6)))[0]
+        seen = observe(system, DT, simulate(system, start, DT, STEPS))
+        P, c, weight = (
+            np.asarray(seen["momentum"]),
+            np.asarray(seen["centre"]),
+            tree.mass.sum() * np.array([0.5, -1.0, 2.0]),
+        )
+        t = DT * np.arange(STEPS + 1)
+        assert_allclose(P[:, :3], P[0, :3] + t[:, None] * weight, atol=1e-10)
+        assert_allclose(slope(P[:, 3:], DT), np.cross(c[3:-3], weight), atol=1e-8)
+        fall = c[0] + t[:, None] * P[0, :3] / tree.mass.sum() + t[:, None] ** 2 / 2 * weight / tree.mass.sum()
+        assert_allclose(c, fall, atol=1e-10)
 
 
 def test_energy_balance_with_springs_dampers_controllers_and_surroundings():
@@ -339,53 +327,45 @@ def far(a, b):
     return max(np.abs(a.position - b.position).max(), np.abs(a.quaternion - b.quaternion).max())
 
 
-@together("swimmer")
-def test_a_loop_of_shapes_moves_a_body_that_starts_at_rest():
-    moved = net_motion(LOOP)
-    assert far(moved, START) > 0.01
+class TestSwimmer:
+    """Fact 7 on one swimmer."""
 
+    def test_a_loop_of_shapes_moves_a_body_that_starts_at_rest(self):
+        moved = net_motion(LOOP)
+        assert far(moved, START) > 0.01
 
-@together("swimmer")
-def test_scallop_theorem():
-    # one coordinate moves, there and back: no net motion
-    moved = net_motion((LOOP[0], un.Sinusoid(0.0, 1.0)))
-    assert far(moved, START) < 1e-10
+    def test_scallop_theorem(self):
+        # one coordinate moves, there and back: no net motion
+        moved = net_motion((LOOP[0], un.Sinusoid(0.0, 1.0)))
+        assert far(moved, START) < 1e-10
 
+    def test_retraced_path_gives_no_net_motion(self):
+        back_and_forth = un.Sinusoid(-1.5, 1.0, np.pi / 2, 1.5)  # the pace goes 0 -> 3 -> 0
+        retraced = [un.Retimed(law, back_and_forth) for law in LOOP]
+        halfway = net_motion(retraced, duration=np.pi)
+        assert far(halfway, START) > 0.01
+        assert far(net_motion(retraced), START) < 1e-9
 
-@together("swimmer")
-def test_retraced_path_gives_no_net_motion():
-    back_and_forth = un.Sinusoid(-1.5, 1.0, np.pi / 2, 1.5)  # the pace goes 0 -> 3 -> 0
-    retraced = [un.Retimed(law, back_and_forth) for law in LOOP]
-    halfway = net_motion(retraced, duration=np.pi)
-    assert far(halfway, START) > 0.01
-    assert far(net_motion(retraced), START) < 1e-9
+    def test_net_motion_does_not_depend_on_the_pace(self):
+        hurried = un.Quintic(0.0, 2 * np.pi, 0.0, 3.0)
+        slow = net_motion(LOOP)
+        fast = net_motion([un.Retimed(law, hurried) for law in LOOP], duration=3.0)
+        assert far(fast, slow) < 1e-9
 
+    def test_left_invariance(self, rng):
+        # started at g0, the motion is g0 g(t)
+        system = swimmer(*LOOP)
+        base = un.Pose(jnp.asarray(rng.normal(size=3)), jnp.asarray(unit(rng, 4)))
+        plain = reconstruct(system, un.Pose.identity(), 2 * np.pi / 600, 600)
+        moved = reconstruct(system, base, 2 * np.pi / 600, 600)
+        carried = jax.vmap(lambda p, q: base @ un.Pose(p, q))(plain.position, plain.quaternion)
+        assert_allclose(moved.position, carried.position, atol=1e-13)
+        assert_allclose(moved.quaternion, carried.quaternion, atol=1e-13)
 
-@together("swimmer")
-def test_net_motion_does_not_depend_on_the_pace():
-    hurried = un.Quintic(0.0, 2 * np.pi, 0.0, 3.0)
-    slow = net_motion(LOOP)
-    fast = net_motion([un.Retimed(law, hurried) for law in LOOP], duration=3.0)
-    assert far(fast, slow) < 1e-9
-
-
-@together("swimmer")
-def test_left_invariance(rng):
-    # started at g0, the motion is g0 g(t)
-    system = swimmer(*LOOP)
-    base = un.Pose(jnp.asarray(rng.normal(size=3)), jnp.asarray(unit(rng, 4)))
-    plain = reconstruct(system, un.Pose.identity(), 2 * np.pi / 600, 600)
-    moved = reconstruct(system, base, 2 * np.pi / 600, 600)
-    carried = jax.vmap(lambda p, q: base @ un.Pose(p, q))(plain.position, plain.quaternion)
-    assert_allclose(moved.position, carried.position, atol=1e-13)
-    assert_allclose(moved.quaternion, carried.quaternion, atol=1e-13)
-
-
-@together("swimmer")
-def test_reconstruction_is_of_fourth_order():
-    exact = net_motion(LOOP, duration=2.0)
-    coarse, fine = (far(net_motion(LOOP, steps, duration=2.0), exact) for steps in (15, 30))
-    assert abs(np.log2(coarse / fine) - 4) < 0.2
+    def test_reconstruction_is_of_fourth_order(self):
+        exact = net_motion(LOOP, duration=2.0)
+        coarse, fine = (far(net_motion(LOOP, steps, duration=2.0), exact) for steps in (15, 30))
+        assert abs(np.log2(coarse / fine) - 4) < 0.2
 
 
 def test_reconstruction_needs_a_driven_shape_and_a_free_base():

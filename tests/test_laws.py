@@ -270,7 +270,11 @@ def test_short_cubic_splines_are_a_line_and_a_parabola(count):
     np.testing.assert_allclose(once(law, 0.3)[0], 0.3 ** (count - 1), rtol=1e-13)
 
 
-@pytest.mark.parametrize("kind", [CubicSpline, QuinticSpline, lambda t, v: CubicSpline(t, v, periodic=True)], ids=str)
+@pytest.mark.parametrize(
+    "kind",
+    [CubicSpline, QuinticSpline, lambda t, v: CubicSpline(t, v, periodic=True)],
+    ids=["cubic", "quintic", "periodic"],
+)
 def test_spline_is_differentiable_in_its_samples(kind):
     weights = np.array([[1.0], [0.3], [0.1]])
 

@@ -11,6 +11,7 @@ from undula.dynamics.inverse import LinkMotion, link_motion
 from undula.dynamics.model import _relative
 from undula.lie import se3, so3
 from undula.lie.small import cross, matmul, matvec, tmatvec
+from undula.model.errors import UndulaError
 from undula.model.links import Links, by_link, joint_rates, links_of
 from undula.model.system import Acceleration, State, System, reported_position
 
@@ -123,7 +124,7 @@ def momentum(system: System, state: State, frame: str = "base") -> Float[Array, 
     elif frame == "centre":
         about = (system.mass[:, None] * centres).sum(0) / system.mass.sum()
     else:
-        raise ValueError(f"frame = {frame!r}; it must be 'base', 'world' or 'centre'.")
+        raise UndulaError(f"frame = {frame!r}; it must be 'base', 'world' or 'centre'.")
     total = p.sum(0), (h + jax.vmap(cross)(centres - about, p)).sum(0)
     if frame == "base":
         total = tuple(tmatvec(state.base.rotation, x) for x in total)

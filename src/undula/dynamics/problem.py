@@ -107,16 +107,19 @@ def _solve_jvp(roles: Roles, primals: tuple[Inputs], tangents: tuple[Inputs]):
     still = _at_rest(given)
 
     def inertia(x):  # the rows and columns of the mass matrix that are unknown
-        wrench, effort = inverse(roles.top, still, free * x[0], unknown * x[1])
-        return free * wrench, unknown * effort
+        wrench, effort = inverse(roles.top, still, free * x[:6], unknown * x[6:])
+        return jnp.concatenate([free * wrench, unknown * effort])
 
     def invert(_, right):
-        push = jnp.concatenate([right[0][None], jnp.zeros((len(roles.top.link_parents), 6))]) if roles.base else None
-        out = solve(roles, still._replace(effort=right[1], external=push))
-        return free * out.deta0, unknown * out.dv
+        n = len(roles.top.link_parents)
+        push = jnp.concatenate([right[None, :6], jnp.zeros((n, 6))]) if roles.base else None
+        out = solve(roles, still._replace(effort=right[6:], external=push))
+        return jnp.concatenate([free * out.deta0, unknown * out.dv])
 
-    right = -(free * dwrench), unknown * (change.effort - deffort)
-    gain0, gain = jax.lax.custom_linear_solve(inertia, right, invert, symmetric=True)
+    # one vector: JAX transposes a linear solve only if all of its right-hand side is being differentiated
+    right = jnp.concatenate([-(free * dwrench), unknown * (change.effort - deffort)])
+    gains = jax.lax.custom_linear_solve(inertia, right, invert, symmetric=True)
+    gain0, gain = gains[:6], gains[6:]
     more_wrench, more_effort = inverse(roles.top, still, gain0, gain)
     return found, Outputs(
         jnp.where(free, gain0, change.deta0),

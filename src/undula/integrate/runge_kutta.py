@@ -1,6 +1,5 @@
 """Explicit Runge-Kutta method of order 4 on Lie groups (Munthe-Kaas, 1998)."""
 
-from functools import partial
 from typing import Any, ClassVar
 
 import jax
@@ -23,7 +22,6 @@ class RungeKutta4(Integrator):
     order: ClassVar[int] = 4
 
     def step(self, top: Topology, flow: Flow, t: Any, state: State, dt: Any) -> State:
-        @partial(jax.checkpoint, prevent_cse=False)  # reverse mode keeps the increments, not what the dynamics computed
         def stage(carry, x):
             # the four stages are a loop, so that the dynamics are compiled once
             (u, w), total = carry

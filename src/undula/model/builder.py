@@ -1,5 +1,6 @@
 """Authoring: name bodies and joints in any order, then `build()` a validated, frozen `System`."""
 
+import math
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -215,18 +216,21 @@ class _Coordinates:
         self._indivisible: set[str] = set()
         followers: list[tuple[int, str, Any]] = []
         for name, joint in zip(joint_names, joints):
+            if joint.mimic is not None or isinstance(joint, Fixed):
+                _refuse_idle_options(name, joint)
             if joint.mimic is not None:
                 if joint.kind is None or joint.kind.dof != 1:
                     raise ModelError(f"joint '{name}' is a mimic; only joints with one coordinate can be.")
                 followers.append((len(self.leaders), name, joint.mimic))
                 self.leaders.append(-1)
                 self.mimics.append(len(self.leaders) - 1)
-                self.scale.append(joint.mimic.multiplier)
-                self.offset.append(joint.mimic.offset)
+                self.scale.append(as_vector(joint.mimic.multiplier, 0, f"multiplier of the mimic joint '{name}'"))
+                self.offset.append(as_vector(joint.mimic.offset, 0, f"offset of the mimic joint '{name}'"))
             elif not isinstance(joint, Fixed):
                 self._add(name, joint)
+        checks.unique(self.names, "coordinate")
         for rate, name, mimic in followers:
-            if mimic.leader not in self.names:
+            if mimic.leader not in self.names or self._joint_of[self.names.index(mimic.leader)] in self._indivisible:
                 raise ModelError(
                     f"joint '{name}' mimics '{mimic.leader}', which is not a single coordinate of the system."
                 )
@@ -276,6 +280,9 @@ class _Coordinates:
         single: dict[str, list[tuple[int, Law]]] = {"driven": [], "forced": []}
         has_law: dict[int, str] = {}
         for role, names, law in [*self._laws, *given]:
+            if not isinstance(law, Law) and (role == "driven" or not callable(law)):
+                needed = "motion law" if role == "driven" else "effort law or controller"
+                raise ModelError(f"the law of {', '.join(names)} = {law!r} is not a {needed}.")
             which = []
             for name in names:
                 if name not in self.names:
@@ -311,13 +318,33 @@ class _Coordinates:
         return {role: tuple(drives) for role, drives in out.items()}
 
 
+def _refuse_idle_options(name: str, joint: Joint) -> None:
+    """What would have no effect is refused: springs, laws and roles of joints that have no coordinate."""
+    for what, default in (
+        ("role", "free"),
+        ("stiffness", 0.0),
+        ("damping", 0.0),
+        ("rest", 0.0),
+        ("motion", None),
+        ("effort", None),
+    ):
+        value = getattr(joint, what)
+        if value is not default and (is_traced(value) or np.any(np.asarray(value != default))):
+            kind = "a mimic" if joint.mimic is not None else "fixed"
+            raise ModelError(
+                f"joint '{name}' is {kind} and has no coordinate, so that its {what} = {value!r} has no effect."
+            )
+    if joint.limits != (-math.inf, math.inf):
+        raise ModelError(f"joint '{name}' has no coordinate, so that its limits = {joint.limits} have no effect.")
+
+
 def _names(coordinates: str | Sequence[str]) -> tuple[str, ...]:
     return (coordinates,) if isinstance(coordinates, str) else tuple(coordinates)
 
 
 def _each(value: Any, count: int, what: str) -> list[Any]:
     """One value a coordinate, from one value or as many as there are coordinates."""
-    if isinstance(value, str) or not hasattr(value, "__len__"):
+    if isinstance(value, str) or not hasattr(value, "__len__") or getattr(value, "ndim", 1) == 0:
         return [value] * count
     if len(value) != count:
         raise ModelError(f"{what} has {len(value)} values; it must have 1 or {count}.")
@@ -328,13 +355,21 @@ def _placed(name: str, position: Any, rotation: Any) -> tuple[Any, Any]:
     p = as_vector(position, 3, f"position of body '{name}'")
     if rotation is None:
         return p, np.eye(3)
-    R = jnp.asarray(rotation, dtype=float) if is_traced(rotation) else np.asarray(rotation, dtype=float)
+    what = f"rotation of body '{name}'"
+    try:
+        R = jnp.asarray(rotation, dtype=float) if is_traced(rotation) else np.asarray(rotation, dtype=float)
+    except (TypeError, ValueError):
+        raise ModelError(f"{what} = {rotation!r} is not numeric.") from None
+    if R.shape not in ((4,), (3, 3)):
+        raise ModelError(f"{what} has the shape {R.shape}; it must be a quaternion or a 3x3 matrix.")
+    if is_traced(R):
+        return p, so3.to_matrix(so3.normalise(R)) if R.shape == (4,) else R
+    if not np.all(np.isfinite(R)) or (R.shape == (4,) and not R.any()):
+        raise ModelError(f"{what} = {R.tolist()} is not a rotation; it must be finite and not zero.")
     if R.shape == (4,):
-        R = so3.to_matrix(so3.normalise(R)) if is_traced(R) else Rotation.from_quat(R, scalar_first=True).as_matrix()
-    if R.shape != (3, 3):
-        raise ModelError(f"rotation of body '{name}' has the shape {R.shape}; it must be a quaternion or a 3x3 matrix.")
-    if not is_traced(R) and not np.allclose(R @ R.T, np.eye(3), atol=1e-6):
-        raise ModelError(f"rotation of body '{name}' is not orthonormal.")
+        return p, Rotation.from_quat(R, scalar_first=True).as_matrix()
+    if not np.allclose(R @ R.T, np.eye(3), atol=1e-6) or np.linalg.det(R) < 0:
+        raise ModelError(f"{what} = {R.tolist()} is not orthonormal and right-handed.")
     return p, R
 
 

@@ -22,7 +22,8 @@ def unique(names: Sequence[str], what: str) -> None:
     seen: set[str] = set()
     for name in names:
         if name in seen:
-            raise ModelError(f"there are two {what}s named '{name}'; names must be unique.")
+            plural = "bodies" if what == "body" else f"{what}s"
+            raise ModelError(f"there are two {plural} named '{name}'; names must be unique.")
         seen.add(name)
 
 

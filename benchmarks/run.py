@@ -1,0 +1,185 @@
+"""The speed of the recursions on one core, side by side with Pinocchio in one run; prints tables of ratios.
+
+make bench
+"""
+
+import os
+
+os.sched_setaffinity(0, {0}) if hasattr(os, "sched_setaffinity") else None  # one core, for both
+
+import sysconfig
+import time
+from pathlib import Path
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pinocchio as pin
+from models import chain, random_state
+
+import undula as un
+
+
+def best(f, repeats=5):
+    """Shortest of several timings of f() [s]."""
+    times = []
+    for _ in range(repeats):
+        start = time.perf_counter()
+        f()
+        times.append(time.perf_counter() - start)
+    return min(times)
+
+
+def moved(state, x):
+    """The state, a little different at every iteration: nothing can be taken out of the timed loop."""
+    e = 1e-12 * x[0]
+    base = un.Pose(state.base.position + e, state.base.quaternion + e)
+    return un.State(base, state.q + e, state.base_twist + e, state.v + e)
+
+
+FUNCTIONS = {
+    "inverse dynamics": lambda s, x, a: un.inverse_dynamics(s, x, un.Acceleration(a[0] * jnp.ones(6), a)).v,
+    "mass matrix": lambda s, x, a: un.mass_matrix(s, x).sum(0)[: s.nv],  # the sum uses every entry
+    "forward dynamics": lambda s, x, a: un.forward_dynamics(s, x, a).v,
+}
+
+
+def ours(f, system, state, calls=2000):
+    """Seconds a call of f inside a compiled loop, and of compilation."""
+
+    @jax.jit
+    def loop(system, state, x, n):
+        return jax.lax.fori_loop(0, n, lambda _, x: x + 1e-12 * f(system, moved(state, x), x), x)
+
+    x = jnp.ones(system.nv)
+    start = time.perf_counter()
+    jax.block_until_ready(loop(system, state, x, 1))
+    compiled = time.perf_counter() - start
+    return best(lambda: jax.block_until_ready(loop(system, state, x, calls))) / calls, compiled
+
+
+def theirs(model, calls=500):
+    """Seconds a call of Pinocchio's functions, called from Python."""
+    data, q, v = (
+        model.createData(),
+        pin.randomConfiguration(model, -np.ones(model.nq), np.ones(model.nq)),
+        np.ones(model.nv),
+    )
+    calls_of = {
+        "inverse dynamics": lambda: pin.rnea(model, data, q, v, v),
+        "mass matrix": lambda: pin.crba(model, data, q),
+        "forward dynamics": lambda: pin.aba(model, data, q, v, v),
+    }
+    return {name: best(lambda f=f: [f() for _ in range(calls)]) / calls for name, f in calls_of.items()}
+
+
+def to_pinocchio(system):
+    """A chain of revolute joints as a model of Pinocchio."""
+    model = pin.Model()
+    free = system.topology.base_role == "free"
+    joint = model.addJoint(0, pin.JointModelFreeFlyer(), pin.SE3.Identity(), "root") if free else 0
+    if free:
+        _append(model, joint, system, 0)
+    for k in range(len(system.topology.joints)):
+        axis = np.array(system.axis[k])
+        place = pin.SE3(np.array(system.joint_rotation[k]), np.array(system.joint_position[k]))
+        joint = model.addJoint(joint, pin.JointModelRevoluteUnaligned(axis), place, f"j{k}")
+        _append(model, joint, system, k + 1)
+    return model
+
+
+def _append(model, joint, system, k):
+    inertia = pin.Inertia(float(system.mass[k]), np.array(system.com[k]), np.array(system.inertia[k]))
+    model.appendBodyToJoint(joint, inertia, pin.SE3.Identity())
+
+
+def robots():
+    """(name, system, model of Pinocchio) of panda (fixed) and talos (free base)."""
+    folder = Path(sysconfig.get_path("purelib")) / "cmeel.prefix/share/example-robot-data/robots"
+    for name, file, base in (("panda", "panda_description/urdf/panda.urdf", "fixed"),
+                             ("talos", "talos_data/robots/talos_full_v2.urdf", "free")):  # fmt: skip
+        path = folder / file
+        root = (pin.JointModelFreeFlyer(),) if base == "free" else ()
+        system = un.load_urdf(path, base=base)
+        yield name, system.replace(damping=0 * system.damping), pin.buildModelFromUrdf(str(path), *root)
+
+
+def single_and_batch():
+    print(
+        f"{'model':16s} {'function':18s} {'undula':>9s} {'pinocchio':>10s} {'ratio':>6s} {'256: map':>9s} {'vmap':>9s} {'ratio':>6s}"
+    )
+    models = [(f"chain {n}, {base}", chain(n, base), None) for n in (11, 50) for base in ("fixed", "free")]
+    for name, system, model in [*models, *robots()]:
+        reference = theirs(model or to_pinocchio(system))
+        state = random_state(system)
+        for what, f in FUNCTIONS.items():
+            t, _ = ours(f, system, state)
+            mapped, batched = batch(f, system)
+            r = reference[what]
+            print(
+                f"{name:16s} {what:18s} {t * 1e6:6.2f} us {r * 1e6:7.2f} us {t / r:6.2f} {mapped * 1e6:6.2f} us "
+                f"{batched * 1e6:6.2f} us {min(mapped, batched) / r:6.2f}",
+                flush=True,
+            )
+
+
+def batch(f, system, size=256):
+    """Seconds an instance in a batch, by a compiled loop over instances and by vmap."""
+    states = jax.tree.map(lambda *x: jnp.stack(x), *(random_state(system, k) for k in range(size)))
+    efforts = jnp.ones((size, system.nv))
+    out = []
+    for mapped in (True, False):
+
+        @jax.jit
+        def run(system, states, efforts, mapped=mapped):
+            one = lambda x: f(system, x[0], x[1])  # noqa: E731
+            return jax.lax.map(one, (states, efforts)) if mapped else jax.vmap(one)((states, efforts))
+
+        jax.block_until_ready(run(system, states, efforts))
+        out.append(best(lambda run=run: jax.block_until_ready(run(system, states, efforts))) / size)
+    return out
+
+
+def gradients(steps=200):
+    print(f"\ngradient of {steps} steps with respect to the masses, chain of 11 links")
+    for method in (un.RungeKutta4(), un.SemiImplicitEuler()):
+        system = chain(11)
+        state = random_state(system)
+
+        def cost(mass, system, state, method=method):
+            moved = eqx.tree_at(lambda s: s.mass, system, mass)
+            return (un.simulate(moved, state, 1e-3, steps, integrator=method).v[-1] ** 2).sum()
+
+        forward, reverse = jax.jit(cost), jax.jit(jax.grad(cost))
+        times = []
+        for f in (forward, reverse):
+            start = time.perf_counter()
+            jax.block_until_ready(f(system.mass, system, state))
+            compiled = time.perf_counter() - start
+            times += [best(lambda f=f: jax.block_until_ready(f(system.mass, system, state))), compiled]
+        print(
+            f"{type(method).__name__:18s} simulation {times[0] * 1e3:.2f} ms, gradient {times[2] * 1e3:.2f} ms, ratio "
+            f"{times[2] / times[0]:.1f} (compiled in {times[1]:.1f} s and {times[3]:.1f} s)",
+            flush=True,
+        )
+
+
+def scaling():
+    print(f"\n{'links':>6s}" + "".join(f"{name:>20s} {'compile':>8s}" for name in FUNCTIONS))
+    sizes = (10, 30, 100, 300, 1000)
+    table = []
+    for n in sizes:
+        system = chain(n)
+        row = [ours(f, system, random_state(system), calls=max(20, 20_000 // n)) for f in FUNCTIONS.values()]
+        table.append([t for t, _ in row])
+        print(f"{n:6d}" + "".join(f"{t * 1e6:17.1f} us {c:6.1f} s" for t, c in row), flush=True)
+    slopes = [np.polyfit(np.log(sizes), np.log(column), 1)[0] for column in np.array(table).T]
+    print("exponents: " + ", ".join(f"{name} {s:.2f}" for name, s in zip(FUNCTIONS, slopes)))
+
+
+if __name__ == "__main__":
+    print(f"JAX {jax.__version__}, Pinocchio {pin.__version__}, one core, float64; times a call or an instance")
+    single_and_batch()
+    gradients()
+    scaling()

@@ -1,0 +1,158 @@
+"""Derivatives of the public functions, forward and reverse, against central differences; batches against loops."""
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax.flatten_util import ravel_pytree
+from trees import random_inertia
+
+import undula as un
+from undula.dynamics.kinematics import observe
+
+
+def make(driven: bool) -> un.System:
+    rng = np.random.default_rng(3)
+    b = un.Builder("sample", gravity=(0.5, -1.0, -9.0))
+    b.base("b0", role="free", mass=1.2, com=(0.1, 0.2, 0.0), inertia=random_inertia(rng))
+    wave = un.Sinusoid(0.4, 2.0, 0.3) if driven else None
+    b.body("b1", "b0", un.Revolute((0.6, 0, 0.8), stiffness=2.0, motion=wave), 0.8, (0, 0.1, 0.2), random_inertia(rng))
+    b.body("b2", "b1", un.Spherical(stiffness=(1.0, 2.0, 3.0)), 0.7, (0.1, 0, 0), random_inertia(rng), (0.3, 0, 0.1))
+    b.body(
+        "b3", "b0", un.Universal((1, 0, 0), (0, 1, 0), damping=0.2), 0.5, (0, 0, 0.1), random_inertia(rng), (0, 0.4, 0)
+    )
+    b.body("b4", "b3", un.Prismatic((0, 0, 1)), 0.6, (0.2, 0, 0), random_inertia(rng), (0, 0, 0.3))
+    return b.build()
+
+
+SYSTEM, HYBRID = make(False), make(True)
+RNG = np.random.default_rng(7)
+MOVING = SYSTEM.state(
+    RNG.uniform(-1, 1, 7), RNG.normal(size=7), RNG.normal(size=3), RNG.normal(size=4), RNG.normal(size=6)
+)
+AT_ZERO = SYSTEM.state()  # identity quaternions, zero angles: where naive formulas divide by zero
+DV = jnp.asarray(RNG.normal(size=7))
+DETA = jnp.asarray(RNG.normal(size=6))
+
+FUNCTIONS = {
+    "inverse_dynamics": lambda s, x: un.inverse_dynamics(s, x, un.Acceleration(DETA, DV)),
+    "forward_dynamics": lambda s, x: un.forward_dynamics(s, x, DV),
+    "mass_matrix": un.mass_matrix,
+    "bias": un.bias,
+    "gravity_efforts": un.gravity_efforts,
+    "locomotion": lambda s, x: (un.locomotion_inertia(s, x), un.locomotion_force(s, x, DV)),
+    "kinematics": lambda s, x: (
+        un.body_twists(s, x), un.body_accelerations(s, x, un.Acceleration(DETA, DV)), un.centre_of_mass(s, x),
+        un.momentum(s, x, "world"), un.momentum(s, x, "centre"), un.momentum(s, x, "base"), observe(s, x),
+    ),
+    "jacobians": lambda s, x: (un.body_jacobian(s, x, "b2"), un.point_jacobian(s, x, "b4", jnp.ones(3))),
+    "connection": lambda s, x: (un.connection(s, x.q), un.resting_twist(s, x)),
+    "hybrid": lambda s, x: un.hybrid_dynamics(HYBRID.replace(mass=s.mass, com=s.com, inertia=s.inertia), 0.3, x)[1:],
+}  # fmt: skip
+PARAMETERS = ("mass", "com", "inertia", "joint_position", "axis", "stiffness", "damping", "rest", "gravity")
+
+
+def flat_state(x):
+    """The state as a vector, and back; quaternions are made unit again, so that every direction is allowed."""
+    vector, back = ravel_pytree(x)
+
+    def rebuild(vector):
+        x = back(vector)
+        quaternion = x.base.quaternion / jnp.linalg.norm(x.base.quaternion)
+        ball = x.q[1:5] / jnp.linalg.norm(x.q[1:5])
+        return un.State(un.Pose(x.base.position, quaternion), x.q.at[1:5].set(ball), x.base_twist, x.v)
+
+    return vector, rebuild
+
+
+def agree(f, x, seed):
+    """Forward, reverse and central differences of f along one direction give the same number."""
+    rng = np.random.default_rng(seed)
+    direction = jnp.asarray(rng.normal(size=x.shape))
+    weights = jnp.asarray(rng.normal(size=jax.eval_shape(f, x).shape))
+    f = jax.jit(f)
+    forward = jax.jit(lambda x, d: jax.jvp(f, (x,), (d,))[1])(x, direction) @ weights
+    reverse = jax.jit(jax.grad(lambda x: f(x) @ weights))(x) @ direction
+    h = 1e-5
+    steps = [(f(x + k * h * direction) @ weights) * c for k, c in ((-2, 1), (-1, -8), (1, 8), (2, -1))]
+    numeric = sum(steps) / (12 * h)
+    scale = 1 + abs(float(numeric)) + float(jnp.abs(f(x) @ weights))
+    assert np.isfinite(forward) and np.isfinite(reverse)
+    assert abs(forward - numeric) < 2e-8 * scale
+    assert abs(reverse - forward) < 1e-10 * scale
+
+
+@pytest.mark.parametrize("where", ["moving", "at zero"])
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_derivatives_in_the_state(name, where):
+    vector, rebuild = flat_state(MOVING if where == "moving" else AT_ZERO)
+    agree(lambda v: ravel_pytree(FUNCTIONS[name](SYSTEM, rebuild(v)))[0], vector, 1)
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_derivatives_in_the_parameters(name):
+    vector, back = ravel_pytree([getattr(SYSTEM, p) for p in PARAMETERS])
+
+    def f(vector):
+        return ravel_pytree(FUNCTIONS[name](SYSTEM.replace(**dict(zip(PARAMETERS, back(vector)))), MOVING))[0]
+
+    agree(f, vector, 2)
+
+
+def test_gradient_through_a_simulation():
+    vector, rebuild = flat_state(MOVING)
+
+    def f(x):
+        system = HYBRID.replace(mass=x[:5])
+        end = jax.tree.map(lambda a: a[-1], un.simulate(system, rebuild(x[5:]), 0.005, 20))
+        return ravel_pytree(end)[0]
+
+    agree(f, jnp.concatenate([SYSTEM.mass, vector]), 3)
+
+
+def test_second_derivative_of_forward_dynamics():
+    def f(m):
+        return un.forward_dynamics(SYSTEM.replace(mass=SYSTEM.mass * m), MOVING, DV).v.sum()
+
+    first = jax.jit(jax.grad(f))
+    second = jax.jit(jax.grad(jax.grad(f)))(1.1)
+    assert second == pytest.approx((first(1.1001) - first(1.0999)) / 2e-4, rel=1e-6)
+
+
+def test_batch_equals_loop_and_compiled_equals_eager():
+    states = jax.vmap(lambda k: eqx.tree_at(lambda s: s.v, MOVING, k * MOVING.v))(jnp.arange(3.0))
+    batched = jax.jit(jax.vmap(lambda s: un.forward_dynamics(SYSTEM, s, DV).v))(states)
+    one = jax.jit(lambda s: un.forward_dynamics(SYSTEM, s, DV).v)
+    for k in range(3):
+        single = one(jax.tree.map(lambda a, k=k: a[k], states))
+        np.testing.assert_allclose(batched[k], single, rtol=1e-12)
+    np.testing.assert_allclose(un.inverse_dynamics(SYSTEM, MOVING, un.Acceleration(DETA, DV)).v,
+                               jax.jit(FUNCTIONS["inverse_dynamics"])(SYSTEM, MOVING).v, rtol=1e-12)  # fmt: skip
+
+
+@pytest.mark.parametrize("name", ["inverse_dynamics", "mass_matrix", "forward_dynamics"])
+def test_lanes_equal_vmap(name):
+    b = un.Builder("lanes")
+    b.base("ground")
+    b.body("a", "ground", un.Revolute((0, 0, 1)), 1.0, (0.1, 0, 0), 0.1)
+    b.body("b", "a", un.Universal((1, 0, 0), (0, 1, 0)), 1.0, (0.1, 0, 0.2), 0.1, (0.3, 0, 0))
+    b.body("c", "a", un.Prismatic((0, 1, 0)), 1.0, (0, 0, 0), 0.1, (0, 0.3, 0))
+    system = b.build()
+    x = jnp.asarray(RNG.normal(size=(3, 4, 5)))
+
+    def f(x):
+        state = un.State(system.base_pose, x[0], jnp.zeros(6), x[1])
+        if name == "mass_matrix":
+            return un.mass_matrix(system, state)
+        if name == "forward_dynamics":
+            return un.forward_dynamics(system, state, x[2]).v
+        return un.inverse_dynamics(system, state, un.Acceleration(jnp.zeros(6), x[2])).v
+
+    expected = jax.jit(jax.vmap(f, in_axes=-1, out_axes=-1))(x)
+    np.testing.assert_allclose(jax.jit(un.lanes(f, fused=False))(x), expected, rtol=1e-11, atol=1e-12)
+
+
+def test_lanes_refuse_what_they_cannot_do():
+    with pytest.raises(NotImplementedError, match="sort"):
+        un.lanes(jnp.sort, fused=False)(jnp.ones((3, 4)))
