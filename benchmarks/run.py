@@ -16,9 +16,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pinocchio as pin
-from models import chain, random_state
 
 import undula as un
+from models import chain, random_state
 
 
 def best(f, repeats=5):

@@ -98,7 +98,7 @@ def run(
     first = jnp.asarray(0)
     whole = first, jnp.asarray(steps), jnp.asarray(float(dt)), jnp.asarray(stride)
     bare = replace(system, shapes=())  # drawings are static: with them, any change of a length would compile anew
-    compiled_chunk = _chunk.lower(bare, state, *whole, size, method, external).compile()
+    compiled_chunk = _chunk.lower(bare, state, *whole, size, method, external).compile()  # type: ignore[attr-defined]
     compiled = time.perf_counter()
 
     parts: list[Sample] = []

@@ -161,7 +161,9 @@ class Topology:
         for _, q, v in self.coordinate_groups:
             for qs, vs in zip(q, v):
                 q_of_coordinate.update({int(i): [int(k) for k in qs] for i in vs[:1]})
-        mimics, source, places = set(self.mimics), [], []
+        mimics = set(self.mimics)
+        source: list[int] = []
+        places: list[int] = []
         r = 0
         for name in self.link_kinds:
             if r in mimics:
