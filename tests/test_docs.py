@@ -1,41 +1,140 @@
-"""What the documentation says is true: its example runs, its tables are whole, its links lead somewhere."""
+"""What the documentation says is true: its examples run, its tables are whole, its links lead somewhere.
 
+`python tests/test_docs.py` also runs the Python blocks of every page, which takes some minutes.
+"""
+
+import ast
 import re
+import runpy
+import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import undula as un
 from undula import gallery
+from undula.integrate.results import to_dataset
 
 ROOT = Path(__file__).parents[1]
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+DOCS = ROOT / "docs"
+PAGES = [ROOT / "README.md", ROOT / "CHANGELOG.md", ROOT / "CONTRIBUTING.md", *sorted(DOCS.rglob("*.md"))]
+EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
+each_page = pytest.mark.parametrize("page", PAGES, ids=lambda p: str(p.relative_to(ROOT)))
+
+
+def blocks(page: Path) -> list[str]:
+    """The Python code blocks of a page, in their order."""
+    return re.findall(r"^```python\n(.*?)^```$", page.read_text(), re.S | re.M)
+
+
+def anchors(page: Path) -> set[str]:
+    """The anchors of a page's headings."""
+    headings = re.findall(r"^#+ (.*)$", re.sub(r"^```.*?^```$", "", page.read_text(), flags=re.S | re.M), re.M)
+    return {re.sub(r"[\s-]+", "-", re.sub(r"[^\w\s-]", "", h).strip().lower()) for h in headings}
 
 
 def test_the_example_of_the_readme_runs_as_printed(capsys):
-    code = re.search(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), re.S)
-    assert code is not None and len(code[1].strip().splitlines()) <= 12
-    exec(compile(code[1], "README.md", "exec"), {})
-    assert "[" in capsys.readouterr().out
+    (code,) = blocks(ROOT / "README.md")
+    assert len(code.strip().splitlines()) <= 12
+    names: dict = {}
+    exec(compile(code, "README.md", "exec"), names)
+    capsys.readouterr()
+    data = names["run"].data
+    said = [float(x) for line in code.splitlines()[-2:] for x in re.findall(r"\d+\.\d+", line.partition("#")[2])]
+    w, x, y, z = data.base_quaternion.values[-1]
+    found = [w, z, 2 * np.arctan2(z, w), *np.abs(data.effort.values).max(0)]
+    np.testing.assert_allclose(found, said, atol=0.006)
+    assert x == y == 0
+
+
+@each_page
+def test_code_compiles(page):
+    for code in blocks(page):
+        ast.parse(code)
+
+
+@each_page
+def test_links_lead_somewhere(page):
+    for target, anchor in re.findall(r"\]\(([^)#\s]*)#?([^)\s]*)\)", page.read_text()):
+        if "://" in target:
+            continue
+        file = (page.parent / target).resolve() if target else page
+        assert file.exists(), f"{page.name}: {target}"
+        assert not anchor or anchor in anchors(file), f"{page.name}: {target}#{anchor}"
 
 
 @pytest.mark.parametrize("name", gallery.NAMES)
-def test_gallery_pages_list_every_parameter_and_have_a_picture(name):
-    page = (ROOT / "docs" / "gallery" / f"{name}.md").read_text()
-    for parameter in gallery.load(name).parameters:
-        assert f"| `{parameter.name}` |" in page
-    assert (ROOT / "docs" / "images" / f"{name}.png").stat().st_size > 2000
+def test_gallery_pages_are_whole(name):
+    page = DOCS / "gallery" / f"{name}.md"
+    text = page.read_text()
+    scenario = gallery.load(name)
+    rows = {m[1]: m[0] for m in re.finditer(r"^\| `(\w+)` \|.*\|$", text, re.M)}
+    for parameter in scenario.parameters:
+        row = rows[parameter.name]
+        assert f"| {parameter.unit or '-'} | {parameter.meaning} | {parameter.allowed} |" in row
+        default = row.split("|")[2].strip()
+        if not isinstance(parameter.default, str):
+            np.testing.assert_allclose(parameter.parse(default.replace(" ", "")), parameter.default, rtol=1e-5)
+    assert f"undula run {name}" in text and f"](../images/{name}.png)" in text
+    assert f"gallery/{name}.md" in (ROOT / "mkdocs.yml").read_text()
+    assert f"gallery/{name}.md" in (ROOT / "README.md").read_text()
 
 
-def test_every_public_name_is_listed():
-    page = (ROOT / "docs" / "api.md").read_text()
-    public = set(re.findall(r" as (\w+)", (ROOT / "src" / "undula" / "__init__.py").read_text()))
-    assert len(public) > 50
-    for name in public - {"__version__"}:
-        assert hasattr(un, name) and f"| `{name}` |" in page
+def test_pictures_are_small_and_all_are_shown():
+    shown = {Path(x).name for page in PAGES for x in re.findall(r"!\[[^]]*\]\(([^)]+)\)", page.read_text())}
+    pictures = sorted((DOCS / "images").iterdir())
+    assert {p.name for p in pictures} == shown
+    for picture in pictures:
+        assert 2_000 < picture.stat().st_size < 150_000, picture.name
+    assert sum(p.stat().st_size for p in pictures) < 3_000_000
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda p: str(p.relative_to(ROOT)))
-def test_links_lead_somewhere(page):
-    for target in re.findall(r"\]\(([^)#]+)[^)]*\)", page.read_text()):
-        assert "://" in target or (page.parent / target).exists(), f"{page.name}: {target}"
+def test_every_page_is_in_the_menu():
+    menu = (ROOT / "mkdocs.yml").read_text()
+    for page in DOCS.rglob("*.md"):
+        assert f": {page.relative_to(DOCS)}\n" in menu
+
+
+def test_every_public_name_is_documented():
+    listed = re.findall(r"^::: undula\.(\w+)$", (DOCS / "api.md").read_text(), re.M)
+    public = re.findall(r"(\w+) as \1\b", (ROOT / "src" / "undula" / "__init__.py").read_text())
+    assert len(public) > 70 and sorted(listed) == sorted(set(public) - {"__version__"})
+    assert all(getattr(un, name).__doc__ for name in listed)
+
+
+def test_every_variable_of_a_result_is_documented():
+    page = (DOCS / "results.md").read_text()
+    names = re.findall(r'^        "(\w+)": \(', Path(to_dataset.__code__.co_filename).read_text(), re.M)
+    assert len(names) > 10
+    for name in (*names, "role", "unit"):
+        assert f"| `{name}` |" in page
+
+
+@pytest.mark.parametrize("example", EXAMPLES, ids=lambda p: p.name)
+def test_examples_compile_and_have_a_title(example):
+    text = example.read_text()
+    title = ast.get_docstring(ast.parse(text))
+    assert title and len(text.splitlines()) <= 65
+
+
+def test_the_first_example_runs(capsys):
+    names = runpy.run_path(str(ROOT / "examples" / "01_pendulum.py"))
+    assert names["run"].ok
+    assert names["period"] == pytest.approx(names["theory"], rel=1e-6)
+
+
+def main() -> None:
+    """Runs the blocks of every page, each page in a process and a folder of its own."""
+    import subprocess
+    import tempfile
+
+    for page in PAGES:
+        if code := "\n".join(blocks(page)):
+            print(f"== {page.relative_to(ROOT)}", flush=True)
+            with tempfile.TemporaryDirectory() as folder:
+                subprocess.run([sys.executable, "-c", code], cwd=folder, check=True)
+
+
+if __name__ == "__main__":
+    main()

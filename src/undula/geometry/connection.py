@@ -41,7 +41,7 @@ def resting_twist(system: System, state: State) -> Float[Array, "6"]:
     return -matvec(connection(system, state.q), state.v)
 
 
-def reconstruct(system: System, base: se3.Pose, dt: float, steps: int, t0: Any = 0.0) -> se3.Pose:
+def reconstruct(system: System, base: se3.Pose, dt: Any, steps: int, t0: Any = 0.0) -> se3.Pose:
     """Poses of the reference body at t0, t0 + dt, ..., by g' = g (-A(r) r')^, for a shape driven in all coordinates.
 
     The method is Magnus' of order 4; `base` is the first pose, and every array of the result has a leading axis of

@@ -157,10 +157,13 @@ class Topology:
     @cached_property
     def mimic_sources(self) -> tuple[np.ndarray, np.ndarray]:
         """For joint configurations with mimics: the index in q that each comes from, and the places of the mimics."""
-        q_of_coordinate = {}
-        for _, q, v in self.coordinate_groups:
-            for qs, vs in zip(q, v):
-                q_of_coordinate.update({int(i): [int(k) for k in qs] for i in vs[:1]})
+        whole: dict[int, list[int]] = {}  # first coordinate of a joint -> its configuration
+        single: dict[int, int] = {}  # coordinate that adds -> its place
+        for name, q, v in self.coordinate_groups:
+            for qs, vs in zip(q.tolist(), v.tolist()):
+                whole[vs[0]] = qs
+                if KINDS[name].bracket is None:
+                    single.update(zip(vs, qs))
         mimics = set(self.mimics)
         source: list[int] = []
         places: list[int] = []
@@ -168,7 +171,9 @@ class Topology:
         for name in self.link_kinds:
             if r in mimics:
                 places.append(len(source))
-            source += q_of_coordinate[self.leaders[r]][: KINDS[name].nq]
+                source.append(single[self.leaders[r]])
+            else:
+                source += whole[self.leaders[r]]
             r += KINDS[name].dof
         return np.array(source, dtype=int), np.array(places, dtype=int)
 
