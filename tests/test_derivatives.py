@@ -2,7 +2,6 @@
 
 from functools import partial
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -48,7 +47,6 @@ FUNCTIONS = {
     "connection": lambda s, x: (un.connection(s, x.q), un.resting_twist(s, x)),
     "hybrid": lambda s, x: un.hybrid_dynamics(HYBRID.replace(mass=s.mass, com=s.com, inertia=s.inertia), 0.3, x)[1:],
 }  # fmt: skip
-PARAMETERS = ("mass", "com", "inertia", "joint_position", "axis", "stiffness", "damping", "rest", "gravity")
 
 
 def flat_state(x):
@@ -91,71 +89,3 @@ def agree(f, x, seed):
 def test_derivatives_in_the_state(name, where):
     vector, rebuild = flat_state(MOVING if where == "moving" else AT_ZERO)
     agree(lambda v: ravel_pytree(FUNCTIONS[name](SYSTEM, rebuild(v)))[0], vector, 1)
-
-
-@pytest.mark.parametrize("name", FUNCTIONS)
-def test_derivatives_in_the_parameters(name):
-    vector, back = ravel_pytree([getattr(SYSTEM, p) for p in PARAMETERS])
-
-    def f(vector):
-        return ravel_pytree(FUNCTIONS[name](SYSTEM.replace(**dict(zip(PARAMETERS, back(vector)))), MOVING))[0]
-
-    agree(f, vector, 2)
-
-
-def test_gradient_through_a_simulation():
-    vector, rebuild = flat_state(MOVING)
-
-    def f(x):
-        system = HYBRID.replace(mass=x[:3])
-        end = jax.tree.map(lambda a: a[-1], un.simulate(system, rebuild(x[3:]), 0.005, 20))
-        return ravel_pytree(end)[0]
-
-    agree(f, jnp.concatenate([SYSTEM.mass, vector]), 3)
-
-
-def test_second_derivative_of_forward_dynamics():
-    def f(m):
-        return un.forward_dynamics(SYSTEM.replace(mass=SYSTEM.mass * m), MOVING, DV).v.sum()
-
-    first = jax.jit(jax.grad(f))
-    second = jax.jit(jax.grad(jax.grad(f)))(1.1)
-    assert second == pytest.approx((first(1.1001) - first(1.0999)) / 2e-4, rel=1e-6)
-
-
-def test_batch_equals_loop_and_compiled_equals_eager():
-    states = jax.vmap(lambda k: eqx.tree_at(lambda s: s.v, MOVING, k * MOVING.v))(jnp.arange(3.0))
-    batched = jax.jit(jax.vmap(lambda s: un.forward_dynamics(SYSTEM, s, DV).v))(states)
-    one = jax.jit(lambda s: un.forward_dynamics(SYSTEM, s, DV).v)
-    for k in range(3):
-        single = one(jax.tree.map(lambda a, k=k: a[k], states))
-        np.testing.assert_allclose(batched[k], single, rtol=1e-12)
-    np.testing.assert_allclose(un.inverse_dynamics(SYSTEM, MOVING, un.Acceleration(DETA, DV)).v,
-                               jax.jit(FUNCTIONS["inverse_dynamics"])(SYSTEM, MOVING).v, rtol=1e-12)  # fmt: skip
-
-
-@pytest.mark.parametrize("name", ["inverse_dynamics", "mass_matrix", "forward_dynamics"])
-def test_lanes_equal_vmap(name):
-    b = un.Builder("lanes")
-    b.base("ground")
-    b.body("a", "ground", un.Revolute((0, 0, 1)), 1.0, (0.1, 0, 0), 0.1)
-    b.body("b", "a", un.Universal((1, 0, 0), (0, 1, 0)), 1.0, (0.1, 0, 0.2), 0.1, (0.3, 0, 0))
-    b.body("c", "a", un.Prismatic((0, 1, 0)), 1.0, (0, 0, 0), 0.1, (0, 0.3, 0))
-    system = b.build()
-    x = jnp.asarray(RNG.normal(size=(3, 4, 5)))
-
-    def f(x):
-        state = un.State(system.base_pose, x[0], jnp.zeros(6), x[1])
-        if name == "mass_matrix":
-            return un.mass_matrix(system, state)
-        if name == "forward_dynamics":
-            return un.forward_dynamics(system, state, x[2]).v
-        return un.inverse_dynamics(system, state, un.Acceleration(jnp.zeros(6), x[2])).v
-
-    expected = jax.jit(jax.vmap(f, in_axes=-1, out_axes=-1))(x)
-    np.testing.assert_allclose(jax.jit(un.lanes(f, fused=False))(x), expected, rtol=1e-11, atol=1e-12)
-
-
-def test_lanes_refuse_what_they_cannot_do():
-    with pytest.raises(NotImplementedError, match="sort"):
-        un.lanes(jnp.sort, fused=False)(jnp.ones((3, 4)))
