@@ -209,7 +209,8 @@ def test_numbers_that_json_lacks_become_null():
 
 
 def test_run_json_and_file(undula, here):
-    xarray = pytest.importorskip("xarray")
+    import xarray
+
     code, out, err = undula(*RUN, *SHORT, "--set", "angles=0.5,-0.5", "--set", "mass=2", "--out", "x.nc", "--json")
     found = json.loads(out)
     assert code == 0 and err == ""
@@ -238,7 +239,8 @@ def test_run_table_and_sampling(undula, here):
 
 def test_figures_and_page(undula, here, monkeypatch):
     """Both get the samples of the run, and what they print does not disturb the JSON."""
-    plots, page = pytest.importorskip("undula.view.plots"), pytest.importorskip("undula.view.page")
+    from undula.view import page, plots
+
     seen = {}
 
     def write_figures(data, folder):
@@ -262,8 +264,8 @@ def test_figures_and_page(undula, here, monkeypatch):
 
 
 def test_plot_and_view_of_a_saved_run(undula, here, monkeypatch):
-    page = pytest.importorskip("undula.view.page")
-    pytest.importorskip("undula.view.plots")
+    from undula.view import page
+
     undula(*RUN, *SHORT, "--out", "x.nc", "--json")
     code, out, err = undula("plot", "x.nc")
     assert code == 0 and err == ""

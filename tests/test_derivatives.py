@@ -2,6 +2,7 @@
 
 from functools import partial
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -47,6 +48,7 @@ FUNCTIONS = {
     "connection": lambda s, x: (un.connection(s, x.q), un.resting_twist(s, x)),
     "hybrid": lambda s, x: un.hybrid_dynamics(HYBRID.replace(mass=s.mass, com=s.com, inertia=s.inertia), 0.3, x)[1:],
 }  # fmt: skip
+PARAMETERS = ("mass", "com", "inertia", "joint_position", "axis", "stiffness", "damping", "rest", "gravity")
 
 
 def flat_state(x):
@@ -62,30 +64,97 @@ def flat_state(x):
     return vector, rebuild
 
 
-def agree(f, x, seed):
-    """Forward, reverse and central differences of f along one direction give the same number."""
-    rng = np.random.default_rng(seed)
-    direction = jnp.asarray(rng.normal(size=x.shape))
-    weights = jnp.asarray(rng.normal(size=jax.eval_shape(f, x).shape))
-    quick = {"xla_backend_optimization_level": 0}  # compiled once, run a few times
+def agree(f, points, directions):
+    """Forward, reverse and central differences of f give the same numbers at every point, along every direction."""
+    weights = jnp.asarray(np.random.default_rng(2).normal(size=jax.eval_shape(f, points[0]).shape))
+    quick = {"xla_backend_optimization_level": 0, "xla_cpu_use_fusion_emitters": False}  # compiled once, run a few times
 
     @partial(jax.jit, compiler_options=quick)
-    def derivatives(x):
-        forward = jax.jvp(f, (x,), (direction,))[1] @ weights
-        return forward, jax.grad(lambda x: f(x) @ weights)(x) @ direction
+    def derivatives(x, direction):
+        return jax.jvp(f, (x,), (direction,))[1] @ weights, jax.grad(lambda x: f(x) @ weights)(x) @ direction
 
     value = jax.jit(lambda x: f(x) @ weights, compiler_options=quick)
-    forward, reverse = derivatives(x)
     h = 1e-5
-    numeric = sum(c * value(x + k * h * direction) for k, c in ((-2, 1), (-1, -8), (1, 8), (2, -1))) / (12 * h)
-    scale = 1 + abs(float(numeric)) + abs(float(value(x)))
-    assert np.isfinite(forward) and np.isfinite(reverse)
-    assert abs(forward - numeric) < 2e-8 * scale
-    assert abs(reverse - forward) < 1e-10 * scale
+    for x in points:
+        for d in directions:
+            forward, reverse = derivatives(x, d)
+            numeric = sum(c * value(x + k * h * d) for k, c in ((-2, 1), (-1, -8), (1, 8), (2, -1))) / (12 * h)
+            scale = 1 + abs(float(numeric)) + abs(float(value(x)))
+            assert np.isfinite(forward) and np.isfinite(reverse)
+            assert abs(forward - numeric) < 2e-8 * scale
+            assert abs(reverse - forward) < 1e-10 * scale
 
 
-@pytest.mark.parametrize("where", ["moving", "at zero"])
 @pytest.mark.parametrize("name", FUNCTIONS)
-def test_derivatives_in_the_state(name, where):
-    vector, rebuild = flat_state(MOVING if where == "moving" else AT_ZERO)
-    agree(lambda v: ravel_pytree(FUNCTIONS[name](SYSTEM, rebuild(v)))[0], vector, 1)
+def test_derivatives_in_the_state_and_the_parameters(name):
+    parameters, system_of = ravel_pytree([getattr(SYSTEM, p) for p in PARAMETERS])
+    moving, state_of = flat_state(MOVING)
+    n = len(parameters)
+
+    def f(x):
+        system = SYSTEM.replace(**dict(zip(PARAMETERS, system_of(x[:n]))))
+        return ravel_pytree(FUNCTIONS[name](system, state_of(x[n:])))[0]
+
+    direction = np.random.default_rng(1).normal(size=n + len(moving))
+    in_state, in_parameters = direction * (np.arange(len(direction)) >= n), direction * (np.arange(len(direction)) < n)
+    points = [jnp.concatenate([parameters, state]) for state in (moving, flat_state(AT_ZERO)[0])]
+    agree(f, points, [jnp.asarray(in_state), jnp.asarray(in_parameters)])
+
+
+def test_gradient_through_a_simulation():
+    vector, rebuild = flat_state(MOVING)
+
+    def f(x):
+        system = HYBRID.replace(mass=x[:3])
+        end = jax.tree.map(lambda a: a[-1], un.simulate(system, rebuild(x[3:]), 0.005, 20))
+        return ravel_pytree(end)[0]
+
+    x = jnp.concatenate([SYSTEM.mass, vector])
+    agree(f, [x], [jnp.asarray(np.random.default_rng(3).normal(size=x.shape))])
+
+
+def test_second_derivative_of_forward_dynamics():
+    def f(m):
+        return un.forward_dynamics(SYSTEM.replace(mass=SYSTEM.mass * m), MOVING, DV).v.sum()
+
+    first = jax.jit(jax.grad(f))
+    second = jax.jit(jax.grad(jax.grad(f)))(1.1)
+    assert float(second) == pytest.approx(float(first(1.1001) - first(1.0999)) / 2e-4, rel=1e-6)
+
+
+def test_batch_equals_loop_and_compiled_equals_eager():
+    states = jax.vmap(lambda k: eqx.tree_at(lambda s: s.v, MOVING, k * MOVING.v))(jnp.arange(3.0))
+    batched = jax.jit(jax.vmap(lambda s: un.forward_dynamics(SYSTEM, s, DV).v))(states)
+    one = jax.jit(lambda s: un.forward_dynamics(SYSTEM, s, DV).v)
+    for k in range(3):
+        single = one(jax.tree.map(lambda a, k=k: a[k], states))
+        np.testing.assert_allclose(batched[k], single, rtol=1e-12)
+    np.testing.assert_allclose(un.inverse_dynamics(SYSTEM, MOVING, un.Acceleration(DETA, DV)).v,
+                               jax.jit(FUNCTIONS["inverse_dynamics"])(SYSTEM, MOVING).v, rtol=1e-12)  # fmt: skip
+
+
+@pytest.mark.parametrize("name", ["inverse_dynamics", "mass_matrix", "forward_dynamics"])
+def test_lanes_equal_vmap(name):
+    b = un.Builder("lanes")
+    b.base("ground")
+    b.body("a", "ground", un.Revolute((0, 0, 1)), 1.0, (0.1, 0, 0), 0.1)
+    b.body("b", "a", un.Universal((1, 0, 0), (0, 1, 0)), 1.0, (0.1, 0, 0.2), 0.1, (0.3, 0, 0))
+    b.body("c", "a", un.Prismatic((0, 1, 0)), 1.0, (0, 0, 0), 0.1, (0, 0.3, 0))
+    system = b.build()
+    x = jnp.asarray(RNG.normal(size=(3, 4, 5)))
+
+    def f(x):
+        state = un.State(system.base_pose, x[0], jnp.zeros(6), x[1])
+        if name == "mass_matrix":
+            return un.mass_matrix(system, state)
+        if name == "forward_dynamics":
+            return un.forward_dynamics(system, state, x[2]).v
+        return un.inverse_dynamics(system, state, un.Acceleration(jnp.zeros(6), x[2])).v
+
+    expected = jax.jit(jax.vmap(f, in_axes=-1, out_axes=-1))(x)
+    np.testing.assert_allclose(jax.jit(un.lanes(f, fused=False))(x), expected, rtol=1e-11, atol=1e-12)
+
+
+def test_lanes_refuse_what_they_cannot_do():
+    with pytest.raises(NotImplementedError, match="sort"):
+        un.lanes(jnp.sort, fused=False)(jnp.ones((3, 4)))

@@ -15,6 +15,7 @@ from undula.dynamics.composite import composites, coupling, inertia_of_columns, 
 from undula.dynamics.inverse import gravity_as_acceleration, newton_euler, project
 from undula.dynamics.problem import Inputs, Roles, solve
 from undula.joints.kinds import Relative
+from undula.lie import dense
 from undula.lie.se3 import push_wrench
 from undula.lie.small import hat, matmul, matvec
 from undula.model.links import (
@@ -235,7 +236,7 @@ def _dense(system, state, known, efforts, unknown, base, external):
     M = _mass_matrix(system, state, tuple(range(6)))
     f = np.concatenate([h, 6 + np.flatnonzero(unknown)]).astype(int)
     right = jnp.concatenate([-needed.base, efforts - needed.v])[f]
-    gain = jnp.zeros(6 + system.nv).at[f].set(jnp.linalg.solve(M[f][:, f], right))
+    gain = jnp.zeros(6 + system.nv).at[f].set(dense.solve(M[f][:, f], right, symmetric=True), unique_indices=True)
     acceleration = Acceleration(start.base + gain[:6], start.v + gain[6:])
     found = matvec(M, gain)
     return acceleration, needed.v + found[6:], needed.base + found[:6]

@@ -15,6 +15,7 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.ad_checkpoint import checkpoint_name
 from jaxtyping import Array, Float
 
 from undula.dynamics.articulated import articulated, solve_base
@@ -23,6 +24,9 @@ from undula.dynamics.inverse import gravity_as_acceleration, newton_euler, proje
 from undula.lie.small import matvec
 from undula.model.links import Links, by_link, by_rate, relative_motion
 from undula.model.topology import Topology
+
+
+SOLUTION = "solution"  # what a reverse pass over many steps should keep rather than compute again
 
 
 class Roles(NamedTuple):
@@ -95,7 +99,7 @@ def solve(roles: Roles, given: Inputs) -> Outputs:
 @solve.defjvp
 def _solve_jvp(roles: Roles, primals: tuple[Inputs], tangents: tuple[Inputs]):
     (given,), (change,) = primals, tangents
-    found = solve(roles, given)
+    found = jax.tree.map(lambda x: checkpoint_name(x, SOLUTION), solve(roles, given))
     free, unknown = _masks(roles)
 
     def at_fixed_accelerations(given):

@@ -10,6 +10,7 @@ from jaxtyping import Array, Float
 
 from undula.dynamics.hybrid import driven_motion, hybrid_dynamics
 from undula.dynamics.kinematics import body_twists, observe
+from undula.dynamics.problem import SOLUTION
 from undula.integrate.base import Integrator
 from undula.integrate.runge_kutta import RungeKutta4
 from undula.lie import se3
@@ -114,9 +115,11 @@ def simulate(
     flow = _flow(system, links_of(system), external)
     method = RungeKutta4() if integrator is None else integrator
 
-    # Reverse mode keeps the states and computes each step again: its loop then stays small enough to be compiled whole,
-    # and memory grows with the states alone.
-    @partial(jax.checkpoint, prevent_cse=False)
+    # Reverse mode keeps the states and the accelerations, and computes the rest of each step again: its loop then stays
+    # small enough to be compiled whole, and memory grows with the motion alone.
+    keep = jax.checkpoint_policies.save_only_these_names(SOLUTION)
+
+    @partial(jax.checkpoint, prevent_cse=False, policy=keep)
     def body(state, k):
         new = method.step(system.topology, flow, t0 + k * dt, state, dt)
         return new, new

@@ -8,7 +8,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from undula.joints.kinds import KINDS, Relative, place
-from undula.lie.small import hat, matmul, matvec
+from undula.lie.small import hat, matmul, matvec, tmatvec
 from undula.model.system import System
 from undula.model.topology import Topology
 
@@ -45,7 +45,8 @@ def links_of(system: System) -> Links:
         return m * c, matmul(matmul(R, I), R.T) - m * matmul(K, K)
 
     mass = system.mass
-    moment, inertia = jax.vmap(about_link)(mass, system.com, system.inertia, position, rotation)
+    symmetric = (system.inertia + jnp.swapaxes(system.inertia, 1, 2)) / 2  # so that any change of it is allowed
+    moment, inertia = jax.vmap(about_link)(mass, system.com, symmetric, position, rotation)
     if top.fixed_levels:
         n = len(top.link_parents) + 1
         mass, moment, inertia = (
@@ -73,8 +74,17 @@ def _placement(system: System, position: Array, rotation: Array) -> Placement:
         return jnp.stack([RK, matmul(RK, K)])
 
     j = system.topology.moving
-    axis = system.axis[j]
-    return Placement(position, rotation, axis, system.second[j], jax.vmap(turns)(rotation, axis))
+    # unit vectors whatever an optimiser did to them; in other kinds than universal, `second` has a meaningful length
+    axis, second = _unit(system.axis[j]), system.second[j]
+    two_axes = np.array([kind == "universal" for kind in system.topology.link_kinds], dtype=bool)
+    if two_axes.any():
+        second = jnp.where(two_axes[:, None], _unit(second), second)
+    return Placement(position, rotation, axis, second, jax.vmap(turns)(rotation, axis))
+
+
+def _unit(axes: Float[Array, "n 3"]) -> Float[Array, "n 3"]:
+    square = (axes * axes).sum(1, keepdims=True)
+    return axes * jnp.where(square > 0, jax.lax.rsqrt(jnp.where(square > 0, square, 1.0)), 0.0)
 
 
 def _bodies_in_links(system: System) -> tuple[Array, Array]:
@@ -95,23 +105,28 @@ def joint_configuration(system: System, q: Float[Array, "nq"]) -> Array:
     if not top.mimics:
         return q
     source, places = top.mimic_sources
+    picked = jnp.asarray(np.eye(len(q))[source])  # a product with a constant matrix: gathers would stop loops from compiling whole
     rates = np.asarray(top.mimics)
-    followed = system.mimic_scale[rates] * q[source[places]] + system.mimic_offset[rates]
-    return q[source].at[places].set(followed)
+    scale, offset = jnp.ones(len(source)), jnp.zeros(len(source))
+    scale, offset = scale.at[places].set(system.mimic_scale[rates]), offset.at[places].set(system.mimic_offset[rates])
+    return scale * matvec(picked, q) + offset
+
+
+def _leading(top: Topology) -> Array:
+    """(rates, nv) matrix that picks the coordinate of each joint rate."""
+    return jnp.asarray(np.eye(top.nv)[np.asarray(top.leaders)])
 
 
 def joint_rates(system: System, v: Float[Array, "nv"]) -> Float[Array, "rates"]:
     """Rates (or accelerations) of all the joints, mimics included."""
     top = system.topology
-    return v if not top.mimics else system.mimic_scale * v[np.asarray(top.leaders)]
+    return v if not top.mimics else system.mimic_scale * matvec(_leading(top), v)
 
 
 def coordinate_efforts(system: System, tau: Float[Array, "rates"]) -> Float[Array, "nv"]:
     """Efforts conjugate to the coordinates, from those conjugate to the joint rates (the transpose of `joint_rates`)."""
     top = system.topology
-    if not top.mimics:
-        return tau
-    return jnp.zeros(top.nv).at[np.asarray(top.leaders)].add(system.mimic_scale * tau)
+    return tau if not top.mimics else tmatvec(_leading(top), system.mimic_scale * tau)
 
 
 def relative_motion(top: Topology, joints: Placement, q: Array, v: Float[Array, "rates"]) -> Relative:
@@ -153,7 +168,7 @@ def by_link(top: Topology, rates: Float[Array, "rates"]) -> Float[Array, "joints
     n, k = len(top.link_parents), top.columns
     if rates.shape[0] == n * k:
         return rates.reshape(n, k)
-    return jnp.zeros((n, k)).at[top.rate_link - 1, top.rate_column].set(rates)
+    return jnp.zeros((n, k)).at[top.rate_link - 1, top.rate_column].set(rates, unique_indices=True)
 
 
 def by_rate(top: Topology, padded: Float[Array, "joints columns"]) -> Float[Array, "rates"]:
