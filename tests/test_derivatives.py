@@ -67,7 +67,10 @@ def flat_state(x):
 def agree(f, points, directions):
     """Forward, reverse and central differences of f give the same numbers at every point, along every direction."""
     weights = jnp.asarray(np.random.default_rng(2).normal(size=jax.eval_shape(f, points[0]).shape))
-    quick = {"xla_backend_optimization_level": 0, "xla_cpu_use_fusion_emitters": False}  # compiled once, run a few times
+    quick = {
+        "xla_backend_optimization_level": 0,
+        "xla_cpu_use_fusion_emitters": False,
+    }  # compiled once, run a few times
 
     @partial(jax.jit, compiler_options=quick)
     def derivatives(x, direction):

@@ -14,6 +14,8 @@ from scipy.spatial.transform import Rotation
 
 import undula as un
 from trees import random_inertia, random_rotation, unit
+from undula import gallery
+from undula.gallery.scenario import run_scenario
 
 hybrid = jax.jit(un.hybrid_dynamics)
 simulate = jax.jit(un.simulate, static_argnums=3)
@@ -542,3 +544,21 @@ def test_satellite_turned_by_one_rotor():
     angle = -ROTOR / locked_satellite()[0, 0] * 5.0
     wanted = Rotation.from_rotvec([angle, 0, 0]).as_quat(scalar_first=True)
     assert_allclose(poses.quaternion[-1], wanted, atol=1e-12)
+
+
+# The gallery
+
+
+@pytest.mark.parametrize(
+    "name, given, rate", [("satellite", {}, 1.0), ("chain", {}, 2.0), ("chain", {"rate": -3.0}, 3.0)]
+)
+def test_cyclic_entries_run_whole_cycles_in_whole_steps(name, given, rate):
+    setup = gallery.load(name).setup(**given)
+    for count in (rate * setup.t_end / (2 * np.pi), setup.t_end / setup.dt):
+        assert count == pytest.approx(round(count), rel=1e-12)
+
+
+@pytest.mark.parametrize("axis, flips", [(0, 0), (1, 3), (2, 0)])
+def test_only_a_spin_about_the_middle_axis_flips(axis, flips):
+    spin = np.where(np.arange(3) == axis, 5.0, 0.01)
+    assert run_scenario(gallery.load("free-body"), {"spin": spin}).metrics["flips"] == flips

@@ -1,5 +1,7 @@
 """Integrators: orders, invariants and exact solutions; runs: samples, failures, refusals."""
 
+import json
+
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -125,6 +127,13 @@ def test_run_gives_the_states_of_simulate_and_keeps_the_last_instant():
     picked = [0, 7, 14, 21, 28, 35, 42, 49, 50]
     np.testing.assert_allclose(run.data.base_position, states.base.position[np.array(picked)], atol=1e-13)
     np.testing.assert_allclose(run.data.velocity, states.v[np.array(picked)], atol=1e-13)
+
+
+def test_any_run_says_its_class_and_parameters():
+    system = free_body()
+    said = un.run(system, t_end=0.01, dt=0.01).data.attrs
+    assert said["class"] == "unconstrained, base free in SE3, no shape: rigid-body dynamics"
+    assert json.loads(said["parameters"]) == {}
 
 
 def test_energy_balance_of_a_run():

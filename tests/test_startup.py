@@ -20,6 +20,7 @@ OTHER = "--xla_cpu_enable_fast_math=false"
     ("before", "after"),
     [
         ("", FULL),
+        (" ", FULL),
         (OTHER, f"{OTHER} {FULL}"),
         (f"{FLAG}=a=1", f"{FLAG}=a=1,{OPTION}"),
         (f"{FLAG}=a=1,b=2 {OTHER}", f"{FLAG}=a=1,b=2,{OPTION} {OTHER}"),
@@ -43,7 +44,7 @@ def test_option_is_in_this_process():
 
 
 REPORT = """
-import json, os, warnings
+import json, os, sys, warnings
 with warnings.catch_warnings(record=True) as seen:
     warnings.simplefilter("always")
     {before}
@@ -51,7 +52,7 @@ with warnings.catch_warnings(record=True) as seen:
     import jax, jax.numpy as jnp
 print(json.dumps(dict(
     flags=os.environ.get("XLA_FLAGS"), active=undula.fast_loops_active(), dtype=str(jnp.zeros(1).dtype),
-    cache=jax.config.jax_compilation_cache_dir,
+    cache=jax.config.jax_compilation_cache_dir, modules=list(sys.modules),
     warnings=[str(w.message) for w in seen if issubclass(w.category, undula.UndulaWarning)],
 )))
 """
@@ -87,3 +88,22 @@ def test_import_after_jax_started_warns_once():
     assert found["dtype"] == "float64"
     assert len(found["warnings"]) == 1
     assert "import undula first" in found["warnings"][0] and FULL in found["warnings"][0]
+
+
+def test_file_of_flags_is_left_alone(tmp_path):
+    """XLA reads its options from a file if XLA_FLAGS does not start with a dash: nothing can be added to its name."""
+    file = tmp_path / "flags"
+    file.write_text(f"{OTHER}\n")
+    found = imported(str(file))
+    assert found["flags"] == str(file) and not found["active"] and found["dtype"] == "float64"
+    assert len(found["warnings"]) == 1
+    for words in ("the name of a file", str(file), f"write {FULL} into that file"):
+        assert words in found["warnings"][0]
+    file.write_text(f"{OTHER}\n{FULL}\n")  # as it was told
+    found = imported(str(file))
+    assert found["flags"] == str(file) and found["active"] and not found["warnings"]
+
+
+def test_what_is_heavy_and_not_needed_waits():
+    names = "xarray pandas scipy.interpolate matplotlib viser trimesh yourdfpy".split()
+    assert not set(names) & set(imported(None)["modules"])

@@ -59,7 +59,7 @@ from undula.geometry.connection import (
     reconstruct as reconstruct,
     resting_twist as resting_twist,
 )
-from undula.integrate.base import Integrator as Integrator
+from undula.integrate.base import Integrator as Integrator, move as move
 from undula.integrate.euler import SemiImplicitEuler as SemiImplicitEuler
 from undula.integrate.run import Run as Run, run as run
 from undula.integrate.runge_kutta import RungeKutta4 as RungeKutta4

@@ -32,25 +32,46 @@ def with_fast_loops(flags: str) -> str:
     return " ".join([*words, f"{FLAG}={OPTION}"])
 
 
+def given_flags() -> tuple[str, str]:
+    """(options that the user gives to XLA, name of the file they are in or "").
+
+    A value of XLA_FLAGS that does not start with a dash is the name of a file with the options.
+    """
+    flags = os.environ.get("XLA_FLAGS", "")
+    if not flags.strip() or flags.lstrip().startswith("-"):
+        return flags, ""
+    try:
+        with open(flags, encoding="utf-8", errors="replace") as file:
+            return file.read(), flags
+    except OSError:  # XLA itself complains, when it starts
+        return "", flags
+
+
 def fast_loops_active() -> bool:
     """Whether JAX's CPU backend runs (or will run) with the fast-loop option."""
     return _active
 
 
 def _start() -> bool:
-    flags = os.environ.get("XLA_FLAGS", "")
+    flags, file = given_flags()
     if KEY in flags:
         return True
+    slow = "loops will run 15 to 25 times slower on the CPU"
     if xla_bridge.backends_are_initialized():
-        warnings.warn(
-            "JAX was started before undula was imported, so loops will run 15 to 25 times slower on the CPU; "
-            f'import undula first, or set XLA_FLAGS="{FLAG}={OPTION}" in the environment.',
-            UndulaWarning,
-            stacklevel=3,
+        problem = (
+            f"JAX was started before undula was imported, so {slow}; "
+            f'import undula first, or set XLA_FLAGS="{FLAG}={OPTION}" in the environment.'
         )
-        return False
-    os.environ["XLA_FLAGS"] = with_fast_loops(flags)
-    return True
+    elif file:
+        problem = (
+            f"XLA_FLAGS is the name of a file, {file}, to which undula adds nothing, so {slow}; "
+            f"write {FLAG}={OPTION} into that file."
+        )
+    else:
+        os.environ["XLA_FLAGS"] = with_fast_loops(flags)
+        return True
+    warnings.warn(problem, UndulaWarning, stacklevel=3)
+    return False
 
 
 jax.config.update("jax_enable_x64", True)

@@ -11,7 +11,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from undula._startup import FLAG, KEY, OPTION, fast_loops_active
+from undula._startup import FLAG, KEY, OPTION, fast_loops_active, given_flags
 from undula._version import __version__
 from undula.dynamics.model import inverse_dynamics
 from undula.joints.authoring import Revolute
@@ -73,8 +73,8 @@ def judge(active: bool, x64: bool, ratio: float | None) -> tuple[bool, str]:
     """Whether all is well, and a sentence that says so or what to do."""
     if not active:
         return False, (
-            "Loops are slow: JAX was started before undula was imported; import undula first, "
-            f'or set XLA_FLAGS="{FLAG}={OPTION}" in the environment.'
+            "Loops are slow: JAX was started before undula was imported, or XLA_FLAGS names a file without the option; "
+            f'import undula first, or set XLA_FLAGS="{FLAG}={OPTION}" in the environment, or write it into the file.'
         )
     if not x64:
         return False, "Numbers have 32 bits: something switched jax_enable_x64 off after undula was imported."
@@ -120,7 +120,7 @@ def _microseconds_here() -> float | None:
 
 def _microseconds_without() -> float | None:
     environment = os.environ | {
-        "XLA_FLAGS": without_option(os.environ.get("XLA_FLAGS", "")),
+        "XLA_FLAGS": without_option(given_flags()[0]),
         "JAX_PLATFORMS": "cpu",
         "JAX_ENABLE_COMPILATION_CACHE": "false",  # nothing that was compiled with the option
         "PYTHONPATH": os.pathsep.join(p for p in sys.path if p),  # the undula that is being examined

@@ -9,7 +9,6 @@ from typing import Any
 import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
-import scipy.interpolate
 from jax.lax import stop_gradient
 from jaxtyping import Array, Float, Float64, ScalarLike
 
@@ -61,6 +60,8 @@ class CubicSpline(_Spline):
     """
 
     def __init__(self, times: Any, values: Any, periodic: bool = False):
+        from scipy import interpolate  # heavy: only who makes a spline waits for it
+
         owner = type(self).__name__
         knots, samples = _samples(owner, times, values, at_least=3 if periodic else 2)
         ends = "periodic" if periodic else "not-a-knot"
@@ -68,7 +69,7 @@ class CubicSpline(_Spline):
             samples = _closed(owner, samples)
 
         def solve(y: NumpyArray) -> NumpyArray:
-            descending = scipy.interpolate.CubicSpline(knots, y, bc_type=ends).c
+            descending = interpolate.CubicSpline(knots, y, bc_type=ends).c
             return np.swapaxes(descending[::-1], 0, 1)
 
         self.breaks = jnp.asarray(knots)
@@ -90,10 +91,12 @@ class QuinticSpline(_Spline):
     """
 
     def __init__(self, times: Any, values: Any):
+        from scipy import interpolate  # heavy: only who makes a spline waits for it
+
         knots, samples = _samples("QuinticSpline", times, values, at_least=6)
 
         def solve(y: NumpyArray) -> NumpyArray:
-            spline = scipy.interpolate.make_interp_spline(knots, y, k=5)
+            spline = interpolate.make_interp_spline(knots, y, k=5)
             return np.stack([spline(knots[:-1], nu=k) / math.factorial(k) for k in range(6)], axis=1)
 
         self.breaks = jnp.asarray(knots)

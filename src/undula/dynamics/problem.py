@@ -25,7 +25,6 @@ from undula.lie.small import matvec
 from undula.model.links import Links, by_link, by_rate, relative_motion
 from undula.model.topology import Topology
 
-
 SOLUTION = "solution"  # what a reverse pass over many steps should keep rather than compute again
 
 

@@ -38,7 +38,8 @@ def build(p: dict) -> Setup:
     if pitch:
         b.drive(pitch, un.TravellingWave(n - 1, p["amplitude"], p["rate"], p["lag"], phase=np.pi / 2))
     system = b.build()
-    return Setup(system, measures.at_rest, t_end=10.0, dt=5e-3)
+    cycle = 2 * np.pi / (abs(p["rate"]) or 2.0)  # a wave that stands still has none: any time will do
+    return Setup(system, measures.at_rest, t_end=3 * cycle, dt=cycle / 600)
 
 
 def metrics(setup: Setup, data) -> dict[str, float]:

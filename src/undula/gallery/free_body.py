@@ -25,11 +25,11 @@ def build(p: dict) -> Setup:
 
 
 def metrics(setup: Setup, data) -> dict[str, float]:
-    middle = int(np.argsort(np.asarray(setup.system.inertia[0]).diagonal())[1])
-    rate = data.base_twist.values[:, 3 + middle]
+    rates = data.base_twist.values[:, 3:]
+    signs = np.sign(rates[:, np.abs(rates[0]).argmax()])  # of the spin about the body axis that it started about
     momenta = measures.angular_momentum(setup.system, data)
     return {
-        "flips": float((np.diff(np.sign(rate)) != 0).sum()),
+        "flips": float(np.count_nonzero(np.diff(signs[signs != 0]))),
         "energy_drift": measures.energy_drift(data),
         "momentum_drift": np.abs(momenta - momenta[0]).max(),
     }

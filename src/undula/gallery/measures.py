@@ -1,18 +1,21 @@
 """Numbers that several gallery entries report of a run, all through the library's own functions."""
 
+from typing import TYPE_CHECKING
+
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-import xarray as xr
 from jaxtyping import Array
-from scipy.spatial.transform import Rotation
 
 from undula.dynamics.hybrid import driven_motion
 from undula.dynamics.kinematics import momentum
 from undula.geometry.connection import resting_twist
 from undula.lie.se3 import Pose
 from undula.model.system import State, System, configuration
+
+if TYPE_CHECKING:
+    import xarray as xr
 
 
 def at_rest(system: System) -> State:
@@ -26,7 +29,7 @@ def _at_rest(system: System, state: State) -> State:
     return State(state.base, state.q, resting_twist(system, state), state.v)
 
 
-def states(system: System, data: xr.Dataset) -> State:
+def states(system: System, data: "xr.Dataset") -> State:
     """The states of a run, batched over its samples."""
     base = Pose(jnp.asarray(data.base_position.values), jnp.asarray(data.base_quaternion.values))
     q = _configurations(system, jnp.asarray(data.position.values))
@@ -38,13 +41,15 @@ def _configurations(system: System, positions: Array) -> Array:
     return jax.vmap(lambda x: configuration(system.topology, x))(positions)
 
 
-def net_rotation(data: xr.Dataset, samples: tuple[int, int] = (0, -1)) -> float:
+def net_rotation(data: "xr.Dataset", samples: tuple[int, int] = (0, -1)) -> float:
     """Angle [rad] of the reference body's rotation between two samples, from 0 to pi."""
+    from scipy.spatial.transform import Rotation
+
     a, b = (Rotation.from_quat(data.base_quaternion.values[k], scalar_first=True) for k in samples)
     return float((a.inv() * b).magnitude())
 
 
-def angular_momentum(system: System, data: xr.Dataset, about: str = "centre") -> np.ndarray:
+def angular_momentum(system: System, data: "xr.Dataset", about: str = "centre") -> np.ndarray:
     """Norm [kg m^2/s] of the angular momentum at each sample, about the centre of mass or the base's origin."""
     return np.linalg.norm(np.asarray(_momenta(system, states(system, data), about))[:, 3:], axis=1)
 
@@ -54,7 +59,7 @@ def _momenta(system: System, moments: State, about: str) -> Array:
     return jax.lax.map(lambda state: momentum(system, state, about), moments)
 
 
-def energy_drift(data: xr.Dataset) -> float:
+def energy_drift(data: "xr.Dataset") -> float:
     """Largest change [J] of the total energy since the start."""
     energy = (data.energy_kinetic + data.energy_potential).values
     return float(np.abs(energy - energy[0]).max())

@@ -55,7 +55,7 @@ def build(p: dict) -> Setup:
         un.Sinusoid(list(p["rotor_angle"]), list(p["rotor_rate"]), list(p["rotor_phase"])),
     )
     system = b.build()
-    return Setup(system, measures.at_rest, t_end=4 * np.pi, dt=0.01)
+    return Setup(system, measures.at_rest, t_end=4 * np.pi, dt=4 * np.pi / 1256)
 
 
 def metrics(setup: Setup, data) -> dict[str, float]:

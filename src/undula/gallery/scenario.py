@@ -4,16 +4,17 @@ import json
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import xarray as xr
 
 from undula.integrate.base import Integrator
 from undula.integrate.run import Run, run
-from undula.model.classify import classify
 from undula.model.errors import UndulaError
 from undula.model.system import State, System
+
+if TYPE_CHECKING:
+    import xarray as xr
 
 Value = float | int | bool | str | tuple[float, ...]
 
@@ -117,7 +118,7 @@ class Scenario:
     source: str
     parameters: tuple[Parameter, ...]
     build: Callable[[dict[str, Any]], Setup]
-    metrics: Callable[[Setup, xr.Dataset], dict[str, float]] = field(default=lambda setup, data: {})
+    metrics: Callable[[Setup, "xr.Dataset"], dict[str, float]] = field(default=lambda setup, data: {})
 
     def values(self, given: dict[str, Any]) -> dict[str, Value]:
         """All the parameters: those given, checked, and the defaults of the others."""
@@ -164,7 +165,6 @@ def run_scenario(
     result.data.attrs |= {
         "scenario": scenario.name,
         "parameters": json.dumps(parameters),
-        "class": classify(setup.system),
         "summary": scenario.summary,
         "source": scenario.source,
     }

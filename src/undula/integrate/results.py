@@ -1,12 +1,14 @@
 """Samples as a labelled dataset: names, dimensions, units."""
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import xarray as xr
 
 from undula.integrate.simulate import Sample
 from undula.model.system import System
+
+if TYPE_CHECKING:
+    import xarray as xr
 
 AXIS = ("x", "y", "z")
 QUAT = ("w", "x", "y", "z")
@@ -14,8 +16,10 @@ TWIST = ("vx", "vy", "vz", "wx", "wy", "wz")
 WRENCH = ("fx", "fy", "fz", "cx", "cy", "cz")
 
 
-def to_dataset(system: System, samples: Sample, attributes: dict[str, Any]) -> xr.Dataset:
+def to_dataset(system: System, samples: Sample, attributes: dict[str, Any]) -> "xr.Dataset":
     """The samples of a run, in the variables of the result file."""
+    import xarray as xr
+
     s = samples
     variables: dict[str, tuple[tuple[str, ...], Any, str, str]] = {
         "base_position": (

@@ -6,13 +6,12 @@ import warnings
 from collections.abc import Callable
 from dataclasses import asdict, replace
 from datetime import UTC, datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-import xarray as xr
 
 from undula._startup import UndulaWarning
 from undula._version import __version__
@@ -20,9 +19,13 @@ from undula.integrate.base import Integrator
 from undula.integrate.results import to_dataset
 from undula.integrate.runge_kutta import RungeKutta4
 from undula.integrate.simulate import External, Sample, advance_steps, sample
+from undula.model.classify import classify
 from undula.model.errors import UndulaError
 from undula.model.system import State, System
 from undula.model.topology import GROUPS
+
+if TYPE_CHECKING:
+    import xarray as xr
 
 CHUNK_BYTES = 300_000  # XLA compiles a loop whole only while its buffers are small (see _startup)
 BLOW_UP = 1e9  # a velocity or coordinate beyond this is a failure [SI units]
@@ -36,7 +39,7 @@ class Run(eqx.Module):
     - `steps`: done; `compile_s`, `wall_s`: seconds of compilation and of computation.
     """
 
-    data: xr.Dataset = eqx.field(static=True)
+    data: "xr.Dataset" = eqx.field(static=True)
     status: str = eqx.field(static=True)
     message: str = eqx.field(static=True)
     steps: int = eqx.field(static=True)
@@ -128,8 +131,9 @@ def run(
     joined: Any = jax.tree.map(lambda *x: np.concatenate(x), *parts)
     done = round(float(joined.t[-1]) / dt) if kept else 0
     warn_of_limits(system, joined)
-    attributes = dict(
+    attributes = {"class": classify(system)} | dict(
         scenario=system.name,
+        parameters="{}",  # a gallery entry says its own
         integrator=type(method).__name__,
         dt=float(dt),
         created=datetime.now(UTC).isoformat(timespec="seconds"),

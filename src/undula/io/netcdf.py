@@ -4,12 +4,15 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import TYPE_CHECKING
 from uuid import uuid4
 
 import numpy as np
-import xarray as xr
 
 from undula.model.errors import UndulaError
+
+if TYPE_CHECKING:
+    import xarray as xr
 
 ENGINE = "h5netcdf"
 COMPRESS_FROM = 2000  # numbers in a variable; below, the bookkeeping of compressed chunks outweighs the gain
@@ -17,7 +20,7 @@ FOREIGN = (OSError, ValueError, KeyError, RuntimeError, AttributeError)  # what 
 EXPECTED = ("time", "base_position", "base_quaternion", "position", "body_position", "body_quaternion")
 
 
-def save(data: xr.Dataset, path: str | os.PathLike) -> Path:
+def save(data: "xr.Dataset", path: str | os.PathLike) -> Path:
     """Writes a run's samples to a NetCDF-4 file and returns its path.
 
     The numbers are compressed without loss. The file appears under its name only once it is complete: a write
@@ -28,8 +31,10 @@ def save(data: xr.Dataset, path: str | os.PathLike) -> Path:
     return Path(path)
 
 
-def load(path: str | os.PathLike) -> xr.Dataset:
+def load(path: str | os.PathLike) -> "xr.Dataset":
     """The samples in a result file, all in memory; the file is closed."""
+    import xarray as xr
+
     source = Path(path)
     try:
         if source.is_dir():
@@ -76,14 +81,14 @@ def _check_target(target: Path) -> None:
         raise UndulaError(f"cannot write {target}: the folder {target.parent} {what}.")
 
 
-def _encoding(data: xr.Dataset) -> dict[str, dict]:
+def _encoding(data: "xr.Dataset") -> dict[str, dict]:
     """How each variable is stored. One without elements has no chunks, so it is not compressed."""
     zipped = {"zlib": True, "complevel": 4, "shuffle": True}
     names = (n for n, x in data.variables.items() if x.dtype.kind in "fiu" and x.size >= COMPRESS_FROM)
     return {str(n): dict(zipped) for n in names}
 
 
-def _with_text(data: xr.Dataset) -> xr.Dataset:
+def _with_text(data: "xr.Dataset") -> "xr.Dataset":
     """Names as fixed-width text, as in a fresh run: some versions of xarray read them as Python objects."""
     text = {n: x.astype(str) for n, x in data.variables.items() if x.dtype == np.dtype(object)}
     return data.assign({n: x for n, x in text.items() if n not in data.coords}).assign_coords(

@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from scipy.spatial.transform import Rotation
 
 from undula._startup import UndulaWarning
 from undula.actuation.laws import Law
@@ -95,6 +94,8 @@ def read_urdf(
       planar and floating joints (left out), mimics of no moving joint (which get coordinates of their own).
     - `position` [m], `rotation` (3x3 matrix or quaternion w, x, y, z): pose of the root link in the world.
     """
+    from scipy.spatial.transform import Rotation
+
     robot = _parsed(Path(path))
     root = _root(robot, path)
     links = {link.name: link for link in robot.links}
@@ -295,6 +296,7 @@ def _from_z(direction: Any, what: str) -> tuple[float, ...]:
 
 def _shapes(robot: Any) -> dict[str, tuple[Shape, ...]]:
     """What is drawn for each link: boxes, cylinders and spheres, or else bones towards what it carries."""
+    from scipy.spatial.transform import Rotation
 
     def colour_of(material: Any) -> tuple[float, ...] | None:
         colour = (material.color or palette.get(material.name)) if material else None

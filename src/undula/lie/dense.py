@@ -10,7 +10,6 @@ from jaxtyping import Array, Float
 
 from undula.lie.small import matvec
 
-
 LARGE = 16
 
 

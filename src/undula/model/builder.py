@@ -8,7 +8,6 @@ from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
-from scipy.spatial.transform import Rotation
 
 from undula._startup import UndulaWarning
 from undula.actuation.laws import Law, stack
@@ -367,6 +366,8 @@ def _placed(name: str, position: Any, rotation: Any) -> tuple[Any, Any]:
     if not np.all(np.isfinite(R)) or (R.shape == (4,) and not R.any()):
         raise ModelError(f"{what} = {R.tolist()} is not a rotation; it must be finite and not zero.")
     if R.shape == (4,):
+        from scipy.spatial.transform import Rotation
+
         return p, Rotation.from_quat(R, scalar_first=True).as_matrix()
     if not np.allclose(R @ R.T, np.eye(3), atol=1e-6) or np.linalg.det(R) < 0:
         raise ModelError(f"{what} = {R.tolist()} is not orthonormal and right-handed.")
@@ -374,12 +375,12 @@ def _placed(name: str, position: Any, rotation: Any) -> tuple[Any, Any]:
 
 
 def _quaternion(R: Any) -> Any:
+    if is_traced(R):
+        return so3.from_matrix(R)
     # through SciPy where possible: one-off operations of JAX cost a compilation each
-    return (
-        so3.from_matrix(R)
-        if is_traced(R)
-        else jnp.asarray(Rotation.from_matrix(R).as_quat(canonical=True, scalar_first=True))
-    )
+    from scipy.spatial.transform import Rotation
+
+    return jnp.asarray(Rotation.from_matrix(R).as_quat(canonical=True, scalar_first=True))
 
 
 def _rows(values: Sequence[Any], shape: tuple[int, ...]) -> Any:

@@ -105,7 +105,8 @@ def joint_configuration(system: System, q: Float[Array, "nq"]) -> Array:
     if not top.mimics:
         return q
     source, places = top.mimic_sources
-    picked = jnp.asarray(np.eye(len(q))[source])  # a product with a constant matrix: gathers would stop loops from compiling whole
+    # a product with a constant matrix: gathers would stop loops from compiling whole
+    picked = jnp.asarray(np.eye(len(q))[source])
     rates = np.asarray(top.mimics)
     scale, offset = jnp.ones(len(source)), jnp.zeros(len(source))
     scale, offset = scale.at[places].set(system.mimic_scale[rates]), offset.at[places].set(system.mimic_offset[rates])
