@@ -27,11 +27,22 @@ from undula.actuation.samples import (
     Sampled as Sampled,
 )
 from undula.batch.lanes import lanes as lanes
-from undula.dynamics.hybrid import (
-    Solution as Solution,
-    driven_motion as driven_motion,
-    hybrid_dynamics as hybrid_dynamics,
+from undula.constraints.constraint import At as At, BodyMotion as BodyMotion, Constraint as Constraint
+from undula.constraints.kinds import (
+    Anchor as Anchor,
+    Closure as Closure,
+    Coupling as Coupling,
+    MecanumWheel as MecanumWheel,
+    PointOnPlane as PointOnPlane,
+    PrescribedPoint as PrescribedPoint,
+    RollingDisc as RollingDisc,
+    RollingSphere as RollingSphere,
+    Skate as Skate,
+    Wheel as Wheel,
 )
+from undula.constraints.reduction import Solution as Solution, hybrid_dynamics as hybrid_dynamics
+from undula.constraints.slip import RegularisedCoulomb as RegularisedCoulomb, Viscous as Viscous
+from undula.dynamics.hybrid import driven_motion as driven_motion
 from undula.dynamics.kinematics import (
     body_accelerations as body_accelerations,
     body_jacobian as body_jacobian,

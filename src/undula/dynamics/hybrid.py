@@ -1,6 +1,6 @@
-"""The fundamental problem: with every coordinate in its role, find the accelerations and the efforts."""
+"""The fundamental problem of a tree: with every coordinate in its role, find the accelerations and the efforts."""
 
-from typing import Any, NamedTuple
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -11,24 +11,9 @@ from undula.actuation.laws import Law
 from undula.dynamics.model import solve_dynamics
 from undula.joints.kinds import KINDS
 from undula.lie import se3
-from undula.model.links import Links, links_of
+from undula.model.links import Links
 from undula.model.system import Acceleration, State, System, chart_motion, reported_position
 from undula.model.topology import GROUPS
-
-
-class Solution(NamedTuple):
-    """What moves and what it takes.
-
-    - `state`: the state, with the driven coordinates where their laws put them.
-    - `acceleration`: of the base (6,) and the coordinates (nv,).
-    - `efforts`: (nv,) of the actuators: found for driven, given for forced, zero for free coordinates [N m or N].
-    - `base_wrench`: (6,) exerted by the world on the reference body, in its frame; zero in a free base's directions.
-    """
-
-    state: State
-    acceleration: Acceleration
-    efforts: Float[Array, "nv"]
-    base_wrench: Float[Array, "6"]
 
 
 def driven_motion(system: System, t: Any, state: State) -> tuple[State, Acceleration]:
@@ -95,25 +80,12 @@ def given_efforts(system: System, t: Any, state: State) -> Float[Array, "nv"]:
     return spread(jnp.concatenate(parts), np.concatenate([drive.which for drive in system.efforts]), zero)
 
 
-def hybrid_dynamics(
-    system: System,
-    t: Any,
-    state: State,
-    external: Float[Array, "bodies 6"] | None = None,
-    links: Links | None = None,
-) -> Solution:
-    """Accelerations and efforts of a system at time t [s], each coordinate in its role.
-
-    **Arguments:**
-
-    - `state`: the entries of driven coordinates are ignored; their laws replace them.
-    - `external`: (bodies, 6) wrenches of the surroundings on the bodies, in their frames [N, N m].
-    - `links`: `links_of(system)`, if it was computed before.
-    """
+def tree_dynamics(
+    system: System, t: Any, state: State, external: Float[Array, "bodies 6"] | None, links: Links
+) -> tuple[State, Acceleration, Float[Array, "nv"], Float[Array, "6"]]:
+    """State, accelerations, efforts and base wrench at time t [s] of a system without constraints."""
     top = system.topology
-    links = links_of(system) if links is None else links
     state, known = driven_motion(system, t, state)
     unknown = np.array([role != "driven" for role in top.roles], dtype=bool)
     efforts = given_efforts(system, t, state)
-    found = solve_dynamics(system, links, state, known, efforts, unknown, top.base_directions, external)
-    return Solution(state, *found)
+    return state, *solve_dynamics(system, links, state, known, efforts, unknown, top.base_directions, external)

@@ -72,6 +72,7 @@ def inverse_dynamics(
     state: State,
     acceleration: Acceleration,
     external: Float[Array, "bodies 6"] | None = None,
+    links: Links | None = None,
 ) -> Efforts:
     """Efforts that a given motion takes, whatever the roles (document 000, section 3.2).
 
@@ -79,8 +80,10 @@ def inverse_dynamics(
 
     - `state`, `acceleration`: the motion; `acceleration.base` is the derivative of the components of the base twist.
     - `external`: (bodies, 6) wrenches of the surroundings on the bodies, in their frames [N, N m]; gravity is added.
+    - `links`: `links_of(system)`, if it was computed before.
     """
-    top, links = system.topology, links_of(system)
+    top = system.topology
+    links = links_of(system) if links is None else links
     rel, v = _relative(system, links, state)
     deta0 = acceleration.base + gravity_as_acceleration(state.base.rotation, system.gravity)
     dv = by_link(top, joint_rates(system, acceleration.v))
@@ -132,9 +135,9 @@ def _directions(system: System) -> np.ndarray:
     return np.array(system.topology.base_directions, dtype=int)
 
 
-def _momenta(system: System, state: State) -> tuple[Array, Array, Array]:
+def _momenta(system: System, links: Links, state: State) -> tuple[Array, Array, Array]:
     """Locked inertia (6, 6); screws (rates, 6) and momenta (rates, 6) of unit joint rates, about the base's origin."""
-    top, links = system.topology, links_of(system)
+    top = system.topology
     rel, _ = _relative(system, links, state)
     composite = composites(top, links, rel)
     return locked_inertia(composite), *coupling(top, composite)
@@ -142,12 +145,13 @@ def _momenta(system: System, state: State) -> tuple[Array, Array, Array]:
 
 def mass_matrix(system: System, state: State) -> Float[Array, "n n"]:
     """Mass matrix over (base directions, coordinates) [kg, kg m, kg m^2]."""
-    return _mass_matrix(system, state, system.topology.base_directions)
+    return mass_matrix_over(system, links_of(system), state, system.topology.base_directions)
 
 
-def _mass_matrix(system: System, state: State, base: tuple[int, ...]) -> Float[Array, "n n"]:
+def mass_matrix_over(system: System, links: Links, state: State, base: tuple[int, ...]) -> Float[Array, "n n"]:
+    """Mass matrix over some components of the base twist, and the coordinates."""
     top, m = system.topology, len(base)
-    locked, S, P = _momenta(system, state)
+    locked, S, P = _momenta(system, links, state)
     h = np.array(base, dtype=int)
     S, P = jnp.concatenate([jnp.eye(6)[h], S]), jnp.concatenate([locked[h], P])
     above = np.ones((len(S), len(S)), bool)  # the base carries everything
@@ -163,7 +167,7 @@ def _mass_matrix(system: System, state: State, base: tuple[int, ...]) -> Float[A
 
 def locomotion_inertia(system: System, state: State) -> tuple[Float[Array, "6 6"], Float[Array, "6 nv"]]:
     """Locked inertia M_o+ and coupling oM_r: momentum in the base's frame = M_o+ eta_o + oM_r v (3.31)."""
-    locked, _, P = _momenta(system, state)
+    locked, _, P = _momenta(system, links_of(system), state)
     return locked, jax.vmap(lambda column: coordinate_efforts(system, column), 1)(P).reshape(6, system.nv)
 
 
@@ -233,7 +237,7 @@ def _dense(system, state, known, efforts, unknown, base, external):
     h = np.array(base, dtype=int)
     start = Acceleration(known.base.at[h].set(0.0), jnp.where(unknown, 0.0, known.v))
     needed = inverse_dynamics(system, state, start, external)
-    M = _mass_matrix(system, state, tuple(range(6)))
+    M = mass_matrix_over(system, links_of(system), state, tuple(range(6)))
     f = np.concatenate([h, 6 + np.flatnonzero(unknown)]).astype(int)
     right = jnp.concatenate([-needed.base, efforts - needed.v])[f]
     gain = jnp.zeros(6 + system.nv).at[f].set(dense.solve(M[f][:, f], right, symmetric=True), unique_indices=True)

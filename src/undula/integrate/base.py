@@ -7,8 +7,7 @@ from typing import Any
 import equinox as eqx
 from jaxtyping import Array, Float
 
-from undula.lie import se3, so3
-from undula.model.system import Acceleration, State, advance
+from undula.model.system import Acceleration, State, displaced
 from undula.model.topology import Topology
 
 # The right-hand side of the motion: (t, state) -> (state with driven entries filled in, acceleration)
@@ -33,12 +32,6 @@ def move(
     base_gain: Float[Array, "6"],
     gain: Float[Array, "nv"],
 ) -> State:
-    """The state displaced by increments of the algebra (base, q) and of the velocities (base_gain, gain).
-
-    Poses move by exponentials and are renormalised, so that they stay in the group to rounding.
-    """
-    g = state.base
-    if top.base_role == "free":
-        moved = g @ se3.exp(base)
-        g = se3.Pose(moved.position, so3.normalise(moved.quaternion))
-    return State(g, advance(top, state.q, q), state.base_twist + base_gain, state.v + gain)
+    """The state displaced by increments of the algebra (base, q) and of the velocities (base_gain, gain)."""
+    at = displaced(top, state, base, q)
+    return State(at.base, at.q, state.base_twist + base_gain, state.v + gain)

@@ -78,7 +78,9 @@ def to_dataset(system: System, samples: Sample, attributes: dict[str, Any]) -> "
             "1",
             "attitude of each body in the world",
         ),
-        "constraint_residual": (("time",), np.zeros(len(s.t)), "mixed", "largest violation of a constraint"),
+        "reaction": (("time", "constraint"), s.reactions, "N or N m", "multiplier of each row of the constraints"),
+        "constraint_residual": (("time",), s.residual, "mixed", "largest violation of a constraint"),
+        "constraint_rank": (("time",), s.rank, "1", "rank of the rows over the unknown velocities"),
         "energy_kinetic": (("time",), s.energy_kinetic, "J", "kinetic energy"),
         "energy_potential": (("time",), s.energy_potential, "J", "energy of gravity and springs"),
         "power_actuators": (("time",), s.power_actuators, "W", "power of all the actuators"),
@@ -94,6 +96,7 @@ def to_dataset(system: System, samples: Sample, attributes: dict[str, Any]) -> "
             "wrench": list(WRENCH),
             "body": list(system.body_names),
             "coordinate": np.array(system.coordinate_names, dtype=str),
+            "constraint": np.array(system.row_names, dtype=str),
         },
         attrs=attributes,
     )

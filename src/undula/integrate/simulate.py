@@ -8,7 +8,8 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from undula.dynamics.hybrid import driven_motion, hybrid_dynamics
+from undula.constraints.reduction import hold, hybrid_dynamics, reduced_accelerations, settle
+from undula.dynamics.hybrid import driven_motion, tree_dynamics
 from undula.dynamics.kinematics import body_twists, observe
 from undula.dynamics.problem import SOLUTION
 from undula.integrate.base import Integrator
@@ -35,6 +36,9 @@ class Sample(NamedTuple):
     energy_potential: Array
     power_actuators: Array
     power_external: Array
+    reactions: Array
+    residual: Array
+    rank: Array
 
 
 def _flow(system: System, links: Links, external: External | None):
@@ -42,10 +46,17 @@ def _flow(system: System, links: Links, external: External | None):
         wrenches = None
         if external is not None:
             wrenches = external(t, system, driven_motion(system, t, state)[0])
-        found = hybrid_dynamics(system, t, state, wrenches, links)
-        return found.state, found.acceleration
+        if not system.constrained:
+            return tree_dynamics(system, t, state, wrenches, links)[:2]
+        held = hold(system, links, t, state)
+        return held.state, reduced_accelerations(system, links, t, held, wrenches)
 
     return flow
+
+
+def _on_constraints(system: System, links: Links):
+    """What a step does first: nothing in a tree; else it removes the drift of the last step."""
+    return (lambda t, state: settle(system, links, t, state)) if system.constrained else lambda t, state: state
 
 
 def sample(system: System, t: Any, state: State, external: External | None = None) -> Sample:
@@ -69,6 +80,9 @@ def sample(system: System, t: Any, state: State, external: External | None = Non
         *seen,
         (found.efforts * at.v).sum() + driven_base,
         power_external,
+        found.reactions,
+        found.residual,
+        found.rank,
     )
 
 
@@ -83,11 +97,13 @@ def advance_steps(
     external: External | None = None,
 ) -> State:
     """The state after a number of steps (may be traced) from step `first`; time is t0 + step * dt, so it does not drift."""
-    flow = _flow(system, links_of(system), external)
+    links = links_of(system)
+    flow, ready = _flow(system, links, external), _on_constraints(system, links)
     method = RungeKutta4() if integrator is None else integrator
 
     def body(k, state):
-        return method.step(system.topology, flow, t0 + (first + k) * dt, state, dt)
+        t = t0 + (first + k) * dt
+        return method.step(system.topology, flow, t, ready(t, state), dt)
 
     return jax.lax.fori_loop(0, steps, body, state)
 
@@ -112,7 +128,8 @@ def simulate(
 
     The states at t0, t0 + dt, ...: every array with a leading axis of steps + 1. Use `sample` for efforts and energies.
     """
-    flow = _flow(system, links_of(system), external)
+    links = links_of(system)
+    flow, ready = _flow(system, links, external), _on_constraints(system, links)
     method = RungeKutta4() if integrator is None else integrator
 
     # Reverse mode keeps the states and the accelerations, and computes the rest of each step again: its loop then stays
@@ -121,7 +138,8 @@ def simulate(
 
     @partial(jax.checkpoint, prevent_cse=False, policy=keep)
     def body(state, k):
-        new = method.step(system.topology, flow, t0 + k * dt, state, dt)
+        t = t0 + k * dt
+        new = method.step(system.topology, flow, t, ready(t, state), dt)
         return new, new
 
     start = driven_motion(system, t0, state)[0]

@@ -11,6 +11,7 @@ import numpy as np
 
 from undula._startup import UndulaWarning
 from undula.actuation.laws import Law, stack
+from undula.constraints.rows import group_constraints
 from undula.joints.authoring import ROLES, Fixed, Joint
 from undula.lie import se3, so3
 from undula.model import checks
@@ -55,6 +56,7 @@ class Builder:
         self._bodies: list[_Body] = []
         self._base: tuple[str, str, Any] | None = None
         self._drives: list[tuple[str, tuple[str, ...], Any]] = []
+        self._constraints: list[tuple[Any, Any]] = []
 
     def base(
         self,
@@ -132,6 +134,13 @@ class Builder:
         """Makes coordinates forced: `law` (of time) or a controller gives their efforts [N m or N]."""
         self._drives.append(("forced", _names(coordinates), law))
 
+    def constrain(self, constraint: Any, slip: Any = None) -> None:
+        """Adds a constraint: a `Wheel`, `Closure`, ... or one of your own.
+
+        With `slip`, a law such as `Viscous` or `RegularisedCoulomb`, it is not held: the law gives its forces.
+        """
+        self._constraints.append((constraint, slip))
+
     def build(self) -> System:
         """The frozen system, or a `ModelError` that names the culprit."""
         if self._base is None:
@@ -169,6 +178,13 @@ class Builder:
             warnings.warn(sentence, UndulaWarning, stacklevel=2)
         base_place, *place = [_placed(b.name, b.position, b.rotation) for b in bodies]
         vectors = [j.vectors(f"joint '{n}'") for j, n in zip(joints, joint_names)]
+        checks.unique([c.name for c, _ in self._constraints], "constraint")
+        ideal, held = group_constraints(
+            [x for x in self._constraints if x[1] is None], topology.bodies, topology.coordinates
+        )
+        slipping, slips = group_constraints(
+            [x for x in self._constraints if x[1] is not None], topology.bodies, topology.coordinates
+        )
         return System(
             mass=mass,
             com=com,
@@ -187,6 +203,10 @@ class Builder:
             base_motion=motion,
             motions=drives["driven"],
             efforts=drives["forced"],
+            ideal=ideal,
+            slipping=slipping,
+            reaction_weights=jnp.ones(len(held)),
+            row_names=held + slips,
             lower=tuple(table.lower),
             upper=tuple(table.upper),
             shapes=tuple(b.shapes for b in bodies),

@@ -113,8 +113,15 @@ class System(eqx.Module):
     """Motion laws of the driven coordinates"""
     efforts: tuple[Drive, ...]
     """Effort laws or controllers of the forced coordinates"""
+    ideal: tuple[Any, ...]
+    """Constraints, packed by their form (`constraints.rows.Group`)"""
+    slipping: tuple[Any, ...]
+    """Constraints whose forces are given by a slip law, packed in the same way"""
+    reaction_weights: Float[Array, "rows"]
+    """Where reactions are not unique, the sum of weights times squares is least"""
     lower: tuple[float, ...] = eqx.field(static=True)
     upper: tuple[float, ...] = eqx.field(static=True)
+    row_names: tuple[str, ...] = eqx.field(static=True)
     shapes: tuple[tuple[Shape, ...], ...] = eqx.field(static=True)
     topology: Topology = eqx.field(static=True)
 
@@ -136,6 +143,11 @@ class System(eqx.Module):
     def nv(self) -> int:
         """Number of independent internal coordinates."""
         return self.topology.nv
+
+    @property
+    def constrained(self) -> bool:
+        """Whether it has constraints, ideal or slipping."""
+        return bool(self.ideal or self.slipping)
 
     def body(self, name: str) -> int:
         """Index of a body."""
@@ -205,6 +217,7 @@ PARAMETERS = (
     "damping",
     "rest",
     "gravity",
+    "reaction_weights",
 )
 
 
@@ -261,6 +274,18 @@ def advance(topology: Topology, q: Float[Array, "nq"], u: Float[Array, "nv"]) ->
     for name, iq, iv in topology.coordinate_groups:
         out = out.at[iq].set(jax.vmap(KINDS[name].advance)(q[iq], u[iv]))
     return out
+
+
+def displaced(topology: Topology, state: State, base: Float[Array, "6"], q: Float[Array, "nv"]) -> State:
+    """The state with its configuration moved along increments of the algebra.
+
+    Poses move by exponentials and are renormalised, so that they stay in the group to rounding.
+    """
+    g = state.base
+    if topology.base_role == "free":
+        moved = g @ se3.exp(base)
+        g = se3.Pose(moved.position, so3.normalise(moved.quaternion))
+    return State(g, advance(topology, state.q, q), state.base_twist, state.v)
 
 
 def bracket(topology: Topology, a: Float[Array, "nv"], b: Float[Array, "nv"]) -> Float[Array, "nv"]:

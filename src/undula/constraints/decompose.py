@@ -1,0 +1,92 @@
+"""Rank and inverse of the rows of a constraint system, by row-pivoted orthogonalisation.
+
+It works on the rows themselves, not on products of them, so that near a singular configuration half of the digits are not
+lost; and it goes on when the rank drops, where an inverse would divide by zero.
+"""
+
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float, Int
+
+from undula.lie.dense import eliminate
+from undula.lie.small import matmul, matvec, outer, tmatvec
+
+TOLERANCE = 1e-8  # a row counts as independent if this part of its length is new
+
+
+class RowSpace(NamedTuple):
+    """Q = W A has orthonormal rows that span those of A (k x n); rows beyond the rank are zero.
+
+    - `left`: (k, k), its rows span the left kernel of A: left A = 0; zero rows elsewhere.
+    - `active`: (r,) 1 for the rows of Q that count; `rank`: how many.
+    """
+
+    Q: Float[Array, "r n"]
+    W: Float[Array, "r k"]
+    left: Float[Array, "k k"]
+    active: Float[Array, "r"]
+
+    @property
+    def rank(self) -> Int[Array, ""]:
+        return self.active.sum().astype(int)
+
+    def solve(self, b: Float[Array, "k"]) -> Float[Array, "n"]:
+        """The shortest x with A x = b, if b is compatible; else the one that satisfies the pivot rows."""
+        return tmatvec(self.Q, matvec(self.W, b))
+
+    def without(self, x: Float[Array, "n"]) -> Float[Array, "n"]:
+        """x less its part in the row space: what is left lies in the kernel of A."""
+        return x - tmatvec(self.Q, matvec(self.Q, x))
+
+    def multipliers(self, force: Float[Array, "n"], weights: Float[Array, "k"]) -> Float[Array, "k"]:
+        """The lambda with A^T lambda = force (a force in the row space) and the least sum of weights lambda^2."""
+        found = tmatvec(self.W, matvec(self.Q, force))
+        if self.left.shape[0] == 0:
+            return found
+        return jax.lax.cond(self.rank < self.left.shape[0], lambda: self._shortest(found, weights), lambda: found)
+
+    def _shortest(self, found: Float[Array, "k"], weights: Float[Array, "k"]) -> Float[Array, "k"]:
+        # found + left^T z with the least weighted norm; unused rows of `left` are zero and get a 1 on the diagonal
+        size = (self.left**2).sum(1)
+        scaled = self.left * weights
+        gram = matmul(scaled, self.left.T) + jnp.diag(jnp.where(size > 0, 0.0, 1.0))
+        # dependent left rows do not occur: each keeps its own pivot-free unit entry
+        z = eliminate(gram, -matvec(scaled, found)[:, None])[:, 0]
+        return found + tmatvec(self.left, z)
+
+
+def decompose(A: Float[Array, "k n"], tolerance: float = TOLERANCE) -> RowSpace:
+    """Row space of A, with ranks relative to the lengths of its rows."""
+    k, n = A.shape
+    r = min(k, n)
+    if r == 0:
+        return RowSpace(jnp.zeros((0, n)), jnp.zeros((0, k)), jnp.eye(k), jnp.zeros(0))
+    size = jnp.sqrt((A**2).sum(1))
+    scale = jnp.where(size > 1e-14, 1 / jnp.where(size > 1e-14, size, 1.0), 1.0)
+    index = jnp.arange(k)
+
+    def turn(carry, _):
+        T, U, Q, W, fresh, j = carry
+        norms = (T * T).sum(1) * fresh
+        chosen = (index == jnp.argmax(norms)).astype(A.dtype)
+        row, how = tmatvec(T, chosen), tmatvec(U, chosen)
+        # once more against what is already there: rounding is then not amplified
+        c = matvec(Q, row)
+        row, how = row - tmatvec(Q, c), how - tmatvec(W, c)
+        square = (row * row).sum()
+        counts = (square > tolerance**2).astype(A.dtype)
+        inverse = counts * jax.lax.rsqrt(jnp.where(counts > 0, square, 1.0))
+        q, w = row * inverse, how * inverse
+        c = matvec(T, q)
+        T, U = T - outer(c, q), U - outer(c, w)
+        at = (jnp.arange(r) == j).astype(A.dtype)
+        # the pivot row has given all it had; a row that does not count stays for the left kernel
+        done = chosen * counts
+        U = U * (1 - done)[:, None]
+        return (T, U, Q + outer(at, q), W + outer(at, w), fresh * (1 - chosen), j + 1), counts
+
+    start = A * scale[:, None], jnp.diag(scale), jnp.zeros((r, n)), jnp.zeros((r, k)), jnp.ones(k), 0
+    (_, left, Q, W, _, _), active = jax.lax.scan(turn, start, None, length=r)
+    return RowSpace(Q, W, left, active)

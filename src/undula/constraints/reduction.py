@@ -1,0 +1,199 @@
+"""The fundamental problem with constraints: velocities, accelerations, efforts and reactions.
+
+Unknown are the velocities u = (base twist in its free directions, coordinates that are not driven): eta+ of document 001.
+With the rows A u + B r'_a = 0, u = J r'_a + H eta_r+ (001, eq. 8): the part J r'_a follows from the rows (the row space of
+A), the part in the kernel H from the dynamics. Where the kernel is empty, kinematics is enough.
+Reactions are the exact multipliers of M u' + h = tau + A^T lambda, never those of a reduced recursion.
+"""
+
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, Int
+
+from undula.constraints.decompose import RowSpace, decompose
+from undula.constraints.rows import Rows, evaluate, pick, tree_of
+from undula.dynamics.hybrid import driven_motion, given_efforts, tree_dynamics
+from undula.dynamics.model import inverse_dynamics, mass_matrix_over
+from undula.lie.dense import eliminate
+from undula.lie.small import matmul, matvec, tmatvec
+from undula.model.links import Links, links_of
+from undula.model.system import Acceleration, State, System, displaced
+
+
+class Solution(NamedTuple):
+    """What moves and what it takes.
+
+    - `state`: the state, with the driven coordinates where their laws put them and velocities that satisfy the constraints.
+    - `acceleration`: of the base (6,) and the coordinates (nv,).
+    - `efforts`: (nv,) of the actuators: found for driven, given for forced, zero for free coordinates [N m or N].
+    - `base_wrench`: (6,) exerted by the world on the reference body, in its frame, besides reactions and given wrenches;
+      zero in a free base's directions.
+    - `reactions`: (rows,) multipliers of the constraints [N or N m]: lambda does the power lambda times the row's velocity.
+    - `residual`: largest violation of a constraint, position or velocity; `rank`: of the rows over the unknown velocities.
+    """
+
+    state: State
+    acceleration: Acceleration
+    efforts: Float[Array, "nv"]
+    base_wrench: Float[Array, "6"]
+    reactions: Float[Array, "rows"]
+    residual: Float[Array, ""]
+    rank: Int[Array, ""]
+
+
+def unknown_velocities(system: System) -> np.ndarray:
+    """Indices, in (base twist, coordinates), of the velocities that are not given by laws."""
+    top = system.topology
+    free = [6 + k for k, role in enumerate(top.roles) if role != "driven"]
+    return np.array([*(top.base_directions if top.base_role == "free" else ()), *free], dtype=int)
+
+
+def _stack(base: Array, v: Array) -> Array:
+    return jnp.concatenate([base, v])
+
+
+def _spread(x: Array, which: np.ndarray, rest: Array) -> Array:
+    """`rest` with the entries `which` replaced by x."""
+    order = np.arange(len(rest)) + len(which)
+    order[which] = np.arange(len(which))
+    return pick(jnp.concatenate([x, rest]), order)
+
+
+class Held(NamedTuple):
+    """A state whose velocities satisfy the constraints, and what was found on the way."""
+
+    state: State
+    known: Acceleration
+    rows: Rows
+    space: RowSpace
+    residual: Array
+
+
+def hold(system: System, links: Links, t: Any, state: State) -> Held:
+    """Fills in the driven motion and removes from the unknown velocities what violates the rows."""
+    state, known = driven_motion(system, t, state)
+    which = unknown_velocities(system)
+    tree = tree_of(system, links, state, known)
+    rows = evaluate(system.ideal, system, state, tree, known, t)
+    space = decompose(pick(rows.A.T, which).T)
+    u = _stack(state.base_twist, state.v)
+    gain = _spread(-space.solve(rows.value), which, jnp.zeros(6 + system.nv))
+    left = rows.value + matvec(rows.A, gain)
+    state = State(state.base, state.q, (u + gain)[:6], (u + gain)[6:])
+    residual = jnp.abs(jnp.concatenate([left, rows.gap, jnp.zeros(1)])).max()
+    return Held(state, known, rows, space, residual)
+
+
+def settle(system: System, links: Links, t: Any, state: State) -> State:
+    """The state moved onto the constraints: one Newton step for the gaps, and velocities that satisfy the rows."""
+    held = hold(system, links, t, state)
+    if not any(group.gaps for group in system.ideal):
+        return held.state
+    which = unknown_velocities(system)
+    step = _spread(-held.space.solve(held.rows.gap), which, jnp.zeros(6 + system.nv))
+    return displaced(system.topology, held.state, step[:6], step[6:])
+
+
+def _forces(system: System, t: Any, state: State, tree, known: Acceleration) -> tuple[Array, Array]:
+    """Generalised forces (6 + nv,) of the rows that slip, and the forces on these rows."""
+    if not system.slipping:
+        return jnp.zeros(6 + system.nv), jnp.zeros(0)
+    rows = evaluate(system.slipping, system, state, tree, known, t)
+    parts = [
+        jax.vmap(lambda law, slip: law.force(slip))(group.law, pick(rows.value, np.array(group.rows))).reshape(-1)
+        for group in system.slipping
+    ]
+    places = np.concatenate([np.array(group.rows).reshape(-1) for group in system.slipping])
+    forces = pick(jnp.concatenate(parts), np.argsort(places))
+    return tmatvec(rows.A, forces), forces
+
+
+def reduced_accelerations(
+    system: System, links: Links, t: Any, held: Held, external: Float[Array, "bodies 6"] | None
+) -> Acceleration:
+    """Accelerations that satisfy the rows and, in their kernel, the balance of forces."""
+    which, n = unknown_velocities(system), 6 + system.nv
+    state, known, space = held.state, held.known, held.space
+    # accelerations change with the velocities that `hold` has corrected, hence a second look at the tree
+    tree = tree_of(system, links, state, known)
+    rows = evaluate(system.ideal, system, state, tree, known, t)
+    needed = -matvec(space.W, rows.rate)  # Q u' of the unknown accelerations
+
+    def by_kinematics():
+        return tmatvec(space.Q, needed)
+
+    def by_dynamics():
+        push, _ = _forces(system, t, state, tree, known)
+        held_back = inverse_dynamics(system, state, known, external, links)
+        lack = _stack(-held_back.base, given_efforts(system, t, state) - held_back.v) + push
+        M = mass_matrix_over(system, links, state, tuple(range(6)))
+        M = pick(pick(M, which).T, which)
+        right = jnp.concatenate([pick(lack, which)[:, None], space.Q.T], axis=1)
+        found = eliminate(M, right)
+        free, Y = found[:, 0], found[:, 1:]
+        G = matmul(space.Q, Y) + jnp.diag(1 - space.active)
+        mu = eliminate(G, (needed - matvec(space.Q, free))[:, None])[:, 0]
+        return free + matvec(Y, mu)
+
+    r, size = space.Q.shape
+    if size == 0:
+        found = jnp.zeros(0)
+    elif r < size:
+        found = by_dynamics()
+    else:
+        found = jax.lax.cond(space.rank == size, by_kinematics, by_dynamics)
+    whole = _spread(found, which, _stack(known.base, known.v))
+    return Acceleration(whole[:6], whole[6:])
+
+
+def hybrid_dynamics(
+    system: System,
+    t: Any,
+    state: State,
+    external: Float[Array, "bodies 6"] | None = None,
+    links: Links | None = None,
+) -> Solution:
+    """Accelerations, efforts and reactions of a system at time t [s], each coordinate in its role.
+
+    **Arguments:**
+
+    - `state`: the entries of driven coordinates are ignored; their laws replace them. Velocities are moved onto the rows.
+    - `external`: (bodies, 6) wrenches of the surroundings on the bodies, in their frames [N, N m].
+    - `links`: `links_of(system)`, if it was computed before.
+    """
+    links = links_of(system) if links is None else links
+    if not system.constrained:
+        state, acceleration, efforts, wrench = tree_dynamics(system, t, state, external, links)
+        return Solution(state, acceleration, efforts, wrench, jnp.zeros(0), jnp.zeros(()), jnp.zeros((), int))
+    held = hold(system, links, t, state)
+    acceleration = reduced_accelerations(system, links, t, held, external)
+    return _with_efforts(system, links, t, held, acceleration, external)
+
+
+def _with_efforts(system, links, t, held, acceleration, external) -> Solution:
+    which = unknown_velocities(system)
+    state = held.state
+    tree = tree_of(system, links, state, held.known)
+    push, slips = _forces(system, t, state, tree, held.known)
+    needed = inverse_dynamics(system, state, acceleration, external, links)
+    whole = _stack(needed.base, needed.v) - push
+    given = _stack(jnp.zeros(6), given_efforts(system, t, state))
+    lambdas = held.space.multipliers(pick(whole - given, which), system.reaction_weights)
+    whole = whole - tmatvec(held.rows.A, lambdas)
+    base = whole[:6]
+    if system.topology.base_role == "free":
+        base = base * (1 - _mask(system.topology.base_directions))
+    roles = np.array([role != "driven" for role in system.topology.roles], dtype=bool)
+    efforts = jnp.where(roles, given[6:], whole[6:])
+    return Solution(
+        state, acceleration, efforts, base, jnp.concatenate([lambdas, slips]), held.residual, held.space.rank
+    )
+
+
+def _mask(directions: tuple[int, ...]) -> np.ndarray:
+    out = np.zeros(6)
+    out[list(directions)] = 1.0
+    return out
