@@ -27,6 +27,8 @@ from undula.actuation.samples import (
     Sampled as Sampled,
 )
 from undula.batch.lanes import lanes as lanes
+from undula.constraints.assembly import admissible as admissible, assemble as assemble
+from undula.constraints.classify import Class as Class, classify as classify
 from undula.constraints.constraint import At as At, BodyMotion as BodyMotion, Constraint as Constraint
 from undula.constraints.kinds import (
     Anchor as Anchor,

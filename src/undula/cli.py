@@ -100,7 +100,7 @@ def start(
 def list_(as_json: AsJson = False) -> None:
     """The gallery: name, one line, document and section, class."""
     from undula import gallery
-    from undula.model.classify import classify
+    from undula.constraints.classify import classify
 
     keep_compiled()
     rows = []

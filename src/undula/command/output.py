@@ -17,7 +17,7 @@ DONE, REFUSED, FAILED, INTERRUPTED = 0, 2, 3, 130  # exit status of the command
 
 
 def describe(scenario: "Scenario") -> dict[str, Any]:
-    from undula.model.classify import classify
+    from undula.constraints.classify import classify
 
     setup = scenario.setup()
     top = setup.system.topology

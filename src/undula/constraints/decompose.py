@@ -57,8 +57,11 @@ class RowSpace(NamedTuple):
         return found + tmatvec(self.left, z)
 
 
-def decompose(A: Float[Array, "k n"], tolerance: float = TOLERANCE) -> RowSpace:
-    """Row space of A, with ranks relative to the lengths of its rows."""
+def decompose(A: Float[Array, "k n"], tolerance: float = TOLERANCE, least_squares: bool = False) -> RowSpace:
+    """Row space of A, with ranks relative to the lengths of its rows.
+
+    With `least_squares`, W serves incompatible right-hand sides: `solve` then leaves the least sum of squares.
+    """
     k, n = A.shape
     r = min(k, n)
     if r == 0:
@@ -89,4 +92,7 @@ def decompose(A: Float[Array, "k n"], tolerance: float = TOLERANCE) -> RowSpace:
 
     start = A * scale[:, None], jnp.diag(scale), jnp.zeros((r, n)), jnp.zeros((r, k)), jnp.ones(k), 0
     (_, left, Q, W, _, _), active = jax.lax.scan(turn, start, None, length=r)
+    if least_squares:
+        L = matmul(A, Q.T)
+        W = eliminate(matmul(L.T, L) + jnp.diag(1 - active), L.T)
     return RowSpace(Q, W, left, active)

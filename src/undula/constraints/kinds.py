@@ -10,7 +10,7 @@ from jaxtyping import Array, Float
 from undula.actuation.laws import Law
 from undula.constraints.constraint import WORLD, At, BodyMotion, Constraint
 from undula.lie import so3
-from undula.lie.small import cross, matmul, matvec, tmatvec
+from undula.lie.small import cross, matmul, tmatvec
 from undula.model.errors import ModelError, as_vector
 
 UP = np.array([0.0, 0.0, 1.0])
@@ -103,7 +103,14 @@ class Wheel(Constraint):
 class Skate(Wheel):
     """A blade or knife edge: moves along its heading, never sideways. Arguments as those of `Wheel`."""
 
-    def __init__(self, name: str, body: str, position: Any = (0.0, 0.0, 0.0), heading: float | str | Law = 0.0, offset: float = 0.0):
+    def __init__(
+        self,
+        name: str,
+        body: str,
+        position: Any = (0.0, 0.0, 0.0),
+        heading: float | str | Law = 0.0,
+        offset: float = 0.0,
+    ):
         super().__init__(name, body, position, heading, offset=offset)
 
 
@@ -154,7 +161,15 @@ class RollingDisc(Constraint):
     centre: Array
     spins: bool = eqx.field(static=True)
 
-    def __init__(self, name: str, body: str, radius: float, axis: Any = (0.0, 1.0, 0.0), centre: Any = (0.0, 0.0, 0.0), spins: bool = True):
+    def __init__(
+        self,
+        name: str,
+        body: str,
+        radius: float,
+        axis: Any = (0.0, 1.0, 0.0),
+        centre: Any = (0.0, 0.0, 0.0),
+        spins: bool = True,
+    ):
         self.name, self.bodies, self.coordinates = name, (body,), ()
         self.radius = _positive(radius, f"radius of the disc '{name}'")
         self.axis = _axis(axis, f"axis of the disc '{name}'")
@@ -220,7 +235,15 @@ class PointOnPlane(Constraint):
     normal: Array
     origin: Array
 
-    def __init__(self, name: str, body: str, point: Any = (0.0, 0.0, 0.0), normal: Any = UP, origin: Any = (0.0, 0.0, 0.0), other: str = WORLD):
+    def __init__(
+        self,
+        name: str,
+        body: str,
+        point: Any = (0.0, 0.0, 0.0),
+        normal: Any = UP,
+        origin: Any = (0.0, 0.0, 0.0),
+        other: str = WORLD,
+    ):
         self.name, self.bodies, self.coordinates = name, (body, other), ()
         self.point = jnp.asarray(as_vector(point, 3, f"point of the constraint '{name}'"))
         self.normal = _axis(normal, f"normal of the constraint '{name}'")
@@ -316,9 +339,18 @@ class Closure(Constraint):
         return self.holds if len(self.holds) > 1 else ("",)
 
 
-def Anchor(name: str, body: str, position: Any = (0.0, 0.0, 0.0), rotation: Any = (1.0, 0.0, 0.0, 0.0), holds: tuple[str, ...] | None = None, point: Any = (0.0, 0.0, 0.0)) -> Closure:
+def Anchor(
+    name: str,
+    body: str,
+    position: Any = (0.0, 0.0, 0.0),
+    rotation: Any = (1.0, 0.0, 0.0, 0.0),
+    holds: tuple[str, ...] | None = None,
+    point: Any = (0.0, 0.0, 0.0),
+) -> Closure:
     """Holds a frame of a body in the world: all of it, or the components `holds`; `position`, `rotation` in the world."""
-    return Closure(name, body, WORLD, "fixed", position=point, other_position=position, other_rotation=rotation, holds=holds)
+    return Closure(
+        name, body, WORLD, "fixed", position=point, other_position=position, other_rotation=rotation, holds=holds
+    )
 
 
 class Coupling(Constraint):
@@ -329,7 +361,9 @@ class Coupling(Constraint):
 
     def __init__(self, name: str, coordinates: tuple[str, ...], coefficients: Any, offset: float = 0.0):
         self.name, self.bodies, self.coordinates = name, (), tuple(coordinates)
-        self.coefficients = jnp.asarray(as_vector(coefficients, len(self.coordinates), f"coefficients of the coupling '{name}'"))
+        self.coefficients = jnp.asarray(
+            as_vector(coefficients, len(self.coordinates), f"coefficients of the coupling '{name}'")
+        )
         self.offset = jnp.asarray(as_vector(offset, 0, f"offset of the coupling '{name}'"))
 
     def gap(self, at: At) -> Float[Array, "1"]:
@@ -353,7 +387,9 @@ class PrescribedPoint(Constraint):
             raise ModelError(f"the constraint '{name}' holds {holds!r}; it must be some of x, y, z.")
         self.holds = tuple("xyz".index(c) for c in holds)
         if law.shape != (len(self.holds),):
-            raise ModelError(f"the law of the constraint '{name}' has the shape {law.shape}; it must be ({len(self.holds)},).")
+            raise ModelError(
+                f"the law of the constraint '{name}' has the shape {law.shape}; it must be ({len(self.holds)},)."
+            )
         self.point = jnp.asarray(as_vector(point, 3, f"point of the constraint '{name}'"))
         self.law = law
 

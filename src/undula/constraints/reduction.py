@@ -78,13 +78,22 @@ def hold(system: System, links: Links, t: Any, state: State) -> Held:
     which = unknown_velocities(system)
     tree = tree_of(system, links, state, known)
     rows = evaluate(system.ideal, system, state, tree, known, t)
-    space = decompose(pick(rows.A.T, which).T)
+    space = decompose(pick(rows.A.T, which).T, least_squares=system.least_squares)
     u = _stack(state.base_twist, state.v)
     gain = _spread(-space.solve(rows.value), which, jnp.zeros(6 + system.nv))
     left = rows.value + matvec(rows.A, gain)
     state = State(state.base, state.q, (u + gain)[:6], (u + gain)[6:])
     residual = jnp.abs(jnp.concatenate([left, rows.gap, jnp.zeros(1)])).max()
     return Held(state, known, rows, space, residual)
+
+
+def drifts(system: System) -> bool:
+    """Whether steps must begin with `settle`: for gaps, and where rows alone may give the motion.
+
+    Elsewhere the velocities are integrated, and `hold` corrects them at every stage.
+    """
+    rows = sum(len(places) for group in system.ideal for places in group.rows)
+    return any(group.gaps for group in system.ideal) or rows >= len(unknown_velocities(system)) > 0 < rows
 
 
 def settle(system: System, links: Links, t: Any, state: State) -> State:

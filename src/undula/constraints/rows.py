@@ -227,12 +227,18 @@ def group_constraints(
         what = f"constraint '{c.name}'"
         for body in c.bodies:
             if body not in (*bodies, WORLD):
-                raise ModelError(f"{what} acts on the body '{body}', which does not exist; the bodies are {', '.join(bodies)}.")
+                raise ModelError(
+                    f"{what} acts on the body '{body}', which does not exist; the bodies are {', '.join(bodies)}."
+                )
         for x in c.coordinates:
             if x not in coordinates:
                 known = ", ".join(coordinates) or "(none)"
-                raise ModelError(f"{what} uses the coordinate '{x}', which does not exist; the coordinates are {known}.")
-        seen = At(jnp.zeros(()), (_some_body(),) * len(c.bodies), jnp.zeros(len(c.coordinates)), jnp.zeros(len(c.coordinates)))
+                raise ModelError(
+                    f"{what} uses the coordinate '{x}', which does not exist; the coordinates are {known}."
+                )
+        seen = At(
+            jnp.zeros(()), (_some_body(),) * len(c.bodies), jnp.zeros(len(c.coordinates)), jnp.zeros(len(c.coordinates))
+        )
         gaps = jax.eval_shape(c.gap, seen).shape[0]
         count = gaps + jax.eval_shape(c.rows, seen).shape[0]
         if count == 0:
@@ -244,7 +250,9 @@ def group_constraints(
         form = _anonymous(c)
         key = (jax.tree.structure((form, law)), tuple(np.shape(x) for x in jax.tree.leaves((form, law))), gaps, count)
         index = tuple(len(bodies) if b == WORLD else bodies.index(b) for b in c.bodies)
-        packed.setdefault(key, []).append((form, law, index, tuple(coordinates.index(x) for x in c.coordinates), places, gaps))
+        packed.setdefault(key, []).append(
+            (form, law, index, tuple(coordinates.index(x) for x in c.coordinates), places, gaps)
+        )
     groups = []
     for members in packed.values():
         stacked, laws = (
@@ -252,7 +260,14 @@ def group_constraints(
             for i in (0, 1)
         )
         groups.append(
-            Group(stacked, tuple(m[2] for m in members), tuple(m[3] for m in members), tuple(m[4] for m in members), members[0][5], laws)
+            Group(
+                stacked,
+                tuple(m[2] for m in members),
+                tuple(m[3] for m in members),
+                tuple(m[4] for m in members),
+                members[0][5],
+                laws,
+            )
         )
     return tuple(groups), tuple(names)
 

@@ -15,11 +15,12 @@ import numpy as np
 
 from undula._startup import UndulaWarning
 from undula._version import __version__
+from undula.constraints.assembly import admissible
+from undula.constraints.classify import classify
 from undula.integrate.base import Integrator
 from undula.integrate.results import to_dataset
 from undula.integrate.runge_kutta import RungeKutta4
 from undula.integrate.simulate import External, Sample, advance_steps, sample
-from undula.model.classify import classify
 from undula.model.errors import UndulaError
 from undula.model.system import State, System
 from undula.model.topology import GROUPS
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     import xarray as xr
 
 CHUNK_BYTES = 300_000  # XLA compiles a loop whole only while its buffers are small (see _startup)
+VIOLATED = 1e-5  # a constraint that is missed by more is a failure [m, rad or per s]
 BLOW_UP = 1e9  # a velocity or coordinate beyond this is a failure [SI units]
 
 
@@ -57,12 +59,13 @@ def _chunk(system, state, first, last, dt, stride, samples, integrator, external
 
     def body(carry, _):
         state, k = carry
-        record = sample(system, k * dt, state, external)
         todo = jnp.clip(last - k, 0, stride)
-        state = advance_steps(system, state, k, todo, dt, integrator=integrator, external=external)
-        return (state, k + todo), record
+        new = advance_steps(system, state, k, todo, dt, integrator=integrator, external=external)
+        return (new, k + todo), (k * dt, state)
 
-    return jax.lax.scan(body, (state, first), None, length=samples)
+    end, moments = jax.lax.scan(body, (state, first), None, length=samples)
+    # a loop of their own: compiled together with the steps they would take much longer to compile
+    return end, jax.lax.map(lambda x: sample(system, *x, external), moments)
 
 
 def run(
@@ -93,6 +96,7 @@ def run(
     method = RungeKutta4() if integrator is None else integrator
     steps, stride = check_times(t_end, dt, save_every)
     check_state(system, state)
+    state = state_0 = admissible(system, state)
     count = -(-steps // stride) + 1
     # about 1 % of the run a chunk, but no fewer than ten samples: a call costs about a millisecond
     size = min(max(-(-count // 100), 10), max(1, CHUNK_BYTES // _sample_bytes(system)))
@@ -118,6 +122,14 @@ def run(
                     f"t = {when:.6g} s; a smaller dt may help."
                 )
                 samples = jax.tree.map(lambda x, n=bad: x[:n], samples)
+            elif not system.least_squares and (samples.residual > VIOLATED).any():
+                bad = int(np.argmax(samples.residual > VIOLATED))
+                status = "failed"
+                message = (
+                    f"the constraints cannot be satisfied at t = {samples.t[bad]:.6g} s: {samples.residual[bad]:.3g} remains "
+                    "(m, rad, m/s or rad/s); the driven motion is not compatible with them, or dt is too large."
+                )
+                samples = jax.tree.map(lambda x, n=bad: x[:n], samples)
             parts.append(samples)
             kept += len(samples.t)
             if progress is not None:
@@ -131,7 +143,10 @@ def run(
     joined: Any = jax.tree.map(lambda *x: np.concatenate(x), *parts)
     done = round(float(joined.t[-1]) / dt) if kept else 0
     warn_of_limits(system, joined)
-    attributes = {"class": classify(system)} | dict(
+    changes = rank_changes(joined)
+    if changes and status == "ok":
+        message = f"{message.rstrip('.')}; the rank of the constraints changed {'; '.join(changes[:5])}."
+    attributes = {"class": str(classify(system, state_0))} | dict(
         scenario=system.name,
         parameters="{}",  # a gallery entry says its own
         integrator=type(method).__name__,
@@ -210,8 +225,14 @@ def warn_of_limits(system: System, samples: Sample) -> None:
         warnings.warn(f"coordinates beyond their limits: {', '.join(found)}.", UndulaWarning, stacklevel=3)
 
 
+def rank_changes(samples: Sample) -> list[str]:
+    """When the rank of the constraints changed between samples, and how."""
+    rank = np.asarray(samples.rank)
+    return [f"from {rank[k]} to {rank[k + 1]} at t = {samples.t[k + 1]:.6g} s" for k in np.flatnonzero(np.diff(rank))]
+
+
 def _sample_bytes(system: System) -> int:
-    return 8 * (60 + 5 * system.nv + 7 * len(system.body_names))
+    return 8 * (60 + 5 * system.nv + 7 * len(system.body_names) + len(system.row_names))
 
 
 def _first_bad(samples: Sample) -> int | None:

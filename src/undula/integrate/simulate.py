@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from undula.constraints.reduction import hold, hybrid_dynamics, reduced_accelerations, settle
+from undula.constraints.reduction import drifts, hold, hybrid_dynamics, reduced_accelerations, settle
 from undula.dynamics.hybrid import driven_motion, tree_dynamics
 from undula.dynamics.kinematics import body_twists, observe
 from undula.dynamics.problem import SOLUTION
@@ -55,8 +55,8 @@ def _flow(system: System, links: Links, external: External | None):
 
 
 def _on_constraints(system: System, links: Links):
-    """What a step does first: nothing in a tree; else it removes the drift of the last step."""
-    return (lambda t, state: settle(system, links, t, state)) if system.constrained else lambda t, state: state
+    """What a step does first: it removes the drift of the last one, where there can be any."""
+    return (lambda t, state: settle(system, links, t, state)) if drifts(system) else lambda t, state: state
 
 
 def sample(system: System, t: Any, state: State, external: External | None = None) -> Sample:

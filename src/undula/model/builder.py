@@ -47,11 +47,14 @@ class Builder:
         system = b.build()
     """
 
-    def __init__(self, name: str, gravity: Any = (0.0, 0.0, -9.81), strict: bool = True):
+    def __init__(self, name: str, gravity: Any = (0.0, 0.0, -9.81), strict: bool = True, least_squares: bool = False):
         """`gravity`: acceleration of gravity in the world [m/s^2]. `strict=False` accepts, with one warning, inertias
-        that no body has and bodies that move without mass: inverse dynamics works, forward dynamics need not."""
+        that no body has and bodies that move without mass: inverse dynamics works, forward dynamics need not.
+        `least_squares`: a driven motion that violates constraints is then not refused; the rows are violated as little as
+        possible, and `constraint_residual` says how much."""
         self.name = name
         self._strict = strict
+        self._least_squares = least_squares
         self._gravity = as_vector(gravity, 3, "gravity")
         self._bodies: list[_Body] = []
         self._base: tuple[str, str, Any] | None = None
@@ -207,6 +210,7 @@ class Builder:
             slipping=slipping,
             reaction_weights=jnp.ones(len(held)),
             row_names=held + slips,
+            least_squares=self._least_squares,
             lower=tuple(table.lower),
             upper=tuple(table.upper),
             shapes=tuple(b.shapes for b in bodies),

@@ -122,6 +122,7 @@ class System(eqx.Module):
     lower: tuple[float, ...] = eqx.field(static=True)
     upper: tuple[float, ...] = eqx.field(static=True)
     row_names: tuple[str, ...] = eqx.field(static=True)
+    least_squares: bool = eqx.field(static=True)
     shapes: tuple[tuple[Shape, ...], ...] = eqx.field(static=True)
     topology: Topology = eqx.field(static=True)
 
