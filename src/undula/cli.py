@@ -105,7 +105,7 @@ def list_(as_json: AsJson = False) -> None:
     keep_compiled()
     rows = []
     for scenario in map(gallery.load, gallery.NAMES):
-        kind = classify(scenario.setup().system)
+        kind = scenario.kind or str(classify(scenario.setup().system))
         rows.append({"name": scenario.name, "summary": scenario.summary, "source": scenario.source, "class": kind})
     if as_json:
         return print_json({"scenarios": rows})

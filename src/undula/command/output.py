@@ -18,14 +18,18 @@ DONE, REFUSED, FAILED, INTERRUPTED = 0, 2, 3, 130  # exit status of the command
 
 def describe(scenario: "Scenario") -> dict[str, Any]:
     from undula.constraints.classify import classify
+    from undula.model.system import State
 
     setup = scenario.setup()
     top = setup.system.topology
+    state = setup.state if isinstance(setup.state, State) else setup.state(setup.system)
+    found = classify(setup.system, state)
     return {
         "name": scenario.name,
         "summary": scenario.summary,
         "source": scenario.source,
-        "class": classify(setup.system),
+        "class": str(found),
+        "ranks": {k: v for k, v in vars(found).items() if k != "problem"} if setup.system.constrained else None,
         "t_end": setup.t_end,
         "dt": setup.dt,
         "parameters": [

@@ -124,7 +124,7 @@ def reduced_accelerations(
     system: System, links: Links, t: Any, held: Held, external: Float[Array, "bodies 6"] | None
 ) -> Acceleration:
     """Accelerations that satisfy the rows and, in their kernel, the balance of forces."""
-    which, n = unknown_velocities(system), 6 + system.nv
+    which = unknown_velocities(system)
     state, known, space = held.state, held.known, held.space
     # accelerations change with the velocities that `hold` has corrected, hence a second look at the tree
     tree = tree_of(system, links, state, known)

@@ -111,6 +111,7 @@ class Scenario:
 
     - `source`: document and section; `parameters`: what can be set.
     - `build`: parameters by name -> `Setup`; `metrics`: (setup, samples) -> numbers by name.
+    - `kind`: the class that `classify` finds with the default parameters, for lists that must not wait for it.
     """
 
     name: str
@@ -119,6 +120,7 @@ class Scenario:
     parameters: tuple[Parameter, ...]
     build: Callable[[dict[str, Any]], Setup]
     metrics: Callable[[Setup, "xr.Dataset"], dict[str, float]] = field(default=lambda setup, data: {})
+    kind: str = ""
 
     def values(self, given: dict[str, Any]) -> dict[str, Value]:
         """All the parameters: those given, checked, and the defaults of the others."""
