@@ -42,6 +42,7 @@ from undula.constraints.kinds import (
     Skate as Skate,
     Wheel as Wheel,
 )
+from undula.constraints.linearise import Linearised as Linearised, linearise as linearise
 from undula.constraints.reduction import Solution as Solution, hybrid_dynamics as hybrid_dynamics
 from undula.constraints.slip import RegularisedCoulomb as RegularisedCoulomb, Viscous as Viscous
 from undula.dynamics.hybrid import driven_motion as driven_motion
@@ -94,6 +95,7 @@ from undula.joints.authoring import (
 from undula.lie.se3 import Pose as Pose
 from undula.model.builder import Builder as Builder
 from undula.model.errors import ModelError as ModelError, UndulaError as UndulaError
+from undula.model.flexible import add_beam as add_beam, add_flexible as add_flexible, clamped_modes as clamped_modes
 from undula.model.solids import (
     box_inertia as box_inertia,
     cylinder_inertia as cylinder_inertia,

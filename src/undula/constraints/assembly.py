@@ -2,10 +2,10 @@
 
 from typing import Any
 
-import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
 
+from undula.constraints.quick import quickly_compiled
 from undula.constraints.reduction import hold, settle
 from undula.dynamics.hybrid import driven_motion
 from undula.model.errors import UndulaError
@@ -17,7 +17,7 @@ COMPATIBLE = 1e-7  # what may remain of a row when the driven motion is compatib
 NEARBY = 1e-4  # how far from a singular start its limit is looked for [s]
 
 
-@eqx.filter_jit
+@quickly_compiled
 def _gaps(system: System, state: State, t: Any):
     held = hold(system, links_of(system), t, state)
     left = held.rows.value - held.rows.A @ jnp.concatenate([state.base_twist, state.v])
@@ -25,7 +25,7 @@ def _gaps(system: System, state: State, t: Any):
     return held.state, held.rows.gap, left, held.space.rank
 
 
-@eqx.filter_jit
+@quickly_compiled
 def _closer(system: System, state: State, t: Any) -> State:
     return settle(system, links_of(system), t, state)
 

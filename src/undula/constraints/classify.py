@@ -3,11 +3,11 @@
 from dataclasses import dataclass
 from typing import Any
 
-import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
 
 from undula.constraints.decompose import TOLERANCE
+from undula.constraints.quick import quickly_compiled
 from undula.constraints.reduction import unknown_velocities
 from undula.constraints.rows import evaluate, tree_of
 from undula.dynamics.hybrid import driven_motion
@@ -63,7 +63,7 @@ def classify(system: System, state: State | None = None, t: float | None = None)
     return max(found, key=lambda c: (c.m_locked, c.m))
 
 
-@eqx.filter_jit
+@quickly_compiled
 def _rows(system: System, state: State, t: Any):
     state, known = driven_motion(system, t, state)
     rows = evaluate(system.ideal, system, state, tree_of(system, links_of(system), state, known), known, t)

@@ -32,6 +32,7 @@ class Solution(NamedTuple):
     - `base_wrench`: (6,) exerted by the world on the reference body, in its frame, besides reactions and given wrenches;
       zero in a free base's directions.
     - `reactions`: (rows,) multipliers of the constraints [N or N m]: lambda does the power lambda times the row's velocity.
+    - `power_rows`, `power_slip`: power [W] of the rows that impose a motion (driven wheels), and of those that slip.
     - `residual`: largest violation of a constraint, position or velocity; `rank`: of the rows over the unknown velocities.
     """
 
@@ -42,6 +43,8 @@ class Solution(NamedTuple):
     reactions: Float[Array, "rows"]
     residual: Float[Array, ""]
     rank: Int[Array, ""]
+    power_rows: Float[Array, ""]
+    power_slip: Float[Array, ""]
 
 
 def unknown_velocities(system: System) -> np.ndarray:
@@ -55,7 +58,7 @@ def _stack(base: Array, v: Array) -> Array:
     return jnp.concatenate([base, v])
 
 
-def _spread(x: Array, which: np.ndarray, rest: Array) -> Array:
+def spread_velocities(x: Array, which: np.ndarray, rest: Array) -> Array:
     """`rest` with the entries `which` replaced by x."""
     order = np.arange(len(rest)) + len(which)
     order[which] = np.arange(len(which))
@@ -80,7 +83,7 @@ def hold(system: System, links: Links, t: Any, state: State) -> Held:
     rows = evaluate(system.ideal, system, state, tree, known, t)
     space = decompose(pick(rows.A.T, which).T, least_squares=system.least_squares)
     u = _stack(state.base_twist, state.v)
-    gain = _spread(-space.solve(rows.value), which, jnp.zeros(6 + system.nv))
+    gain = spread_velocities(-space.solve(rows.value), which, jnp.zeros(6 + system.nv))
     left = rows.value + matvec(rows.A, gain)
     state = State(state.base, state.q, (u + gain)[:6], (u + gain)[6:])
     residual = jnp.abs(jnp.concatenate([left, rows.gap, jnp.zeros(1)])).max()
@@ -102,7 +105,7 @@ def settle(system: System, links: Links, t: Any, state: State) -> State:
     if not any(group.gaps for group in system.ideal):
         return held.state
     which = unknown_velocities(system)
-    step = _spread(-held.space.solve(held.rows.gap), which, jnp.zeros(6 + system.nv))
+    step = spread_velocities(-held.space.solve(held.rows.gap), which, jnp.zeros(6 + system.nv))
     return displaced(system.topology, held.state, step[:6], step[6:])
 
 
@@ -154,7 +157,7 @@ def reduced_accelerations(
         found = by_dynamics()
     else:
         found = jax.lax.cond(space.rank == size, by_kinematics, by_dynamics)
-    whole = _spread(found, which, _stack(known.base, known.v))
+    whole = spread_velocities(found, which, _stack(known.base, known.v))
     return Acceleration(whole[:6], whole[6:])
 
 
@@ -176,7 +179,7 @@ def hybrid_dynamics(
     links = links_of(system) if links is None else links
     if not system.constrained:
         state, acceleration, efforts, wrench = tree_dynamics(system, t, state, external, links)
-        return Solution(state, acceleration, efforts, wrench, jnp.zeros(0), jnp.zeros(()), jnp.zeros((), int))
+        return Solution(state, acceleration, efforts, wrench, jnp.zeros(0), jnp.zeros(()), jnp.zeros((), int), *(jnp.zeros(()),) * 2)
     held = hold(system, links, t, state)
     acceleration = reduced_accelerations(system, links, t, held, external)
     return _with_efforts(system, links, t, held, acceleration, external)
@@ -187,6 +190,7 @@ def _with_efforts(system, links, t, held, acceleration, external) -> Solution:
     state = held.state
     tree = tree_of(system, links, state, held.known)
     push, slips = _forces(system, t, state, tree, held.known)
+    u = _stack(state.base_twist, state.v)
     needed = inverse_dynamics(system, state, acceleration, external, links)
     whole = _stack(needed.base, needed.v) - push
     given = _stack(jnp.zeros(6), given_efforts(system, t, state))
@@ -197,9 +201,9 @@ def _with_efforts(system, links, t, held, acceleration, external) -> Solution:
         base = base * (1 - _mask(system.topology.base_directions))
     roles = np.array([role != "driven" for role in system.topology.roles], dtype=bool)
     efforts = jnp.where(roles, given[6:], whole[6:])
-    return Solution(
-        state, acceleration, efforts, base, jnp.concatenate([lambdas, slips]), held.residual, held.space.rank
-    )
+    reactions = jnp.concatenate([lambdas, slips])
+    powers = (lambdas * matvec(held.rows.A, u)).sum(), (push * u).sum()
+    return Solution(state, acceleration, efforts, base, reactions, held.residual, held.space.rank, *powers)
 
 
 def _mask(directions: tuple[int, ...]) -> np.ndarray:

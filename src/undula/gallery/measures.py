@@ -63,3 +63,19 @@ def energy_drift(data: "xr.Dataset") -> float:
     """Largest change [J] of the total energy since the start."""
     energy = (data.energy_kinetic + data.energy_potential).values
     return float(np.abs(energy - energy[0]).max())
+
+
+def energy_error(data: "xr.Dataset") -> float:
+    """Largest difference [J] between the energy gained since the start and the work of actuators, dampers and surroundings.
+
+    The powers are integrated through a spline of the samples, so that it tends to zero with the fourth power of their spacing.
+    """
+    from scipy.interpolate import CubicSpline
+
+    energy = (data.energy_kinetic + data.energy_potential).values
+    power = (data.power_actuators + data.power_external).values
+    t = data.time.values
+    if len(t) < 4:
+        return float(np.abs(energy - energy[0]).max())
+    work = CubicSpline(t, power).antiderivative()
+    return float(np.abs(energy - energy[0] - work(t)).max())
