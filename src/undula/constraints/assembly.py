@@ -20,8 +20,7 @@ NEARBY = 1e-4  # how far from a singular start its limit is looked for [s]
 @quickly_compiled
 def _gaps(system: System, state: State, t: Any):
     held = hold(system, links_of(system), t, state)
-    left = held.rows.value - held.rows.A @ jnp.concatenate([state.base_twist, state.v])
-    left = left + held.rows.A @ jnp.concatenate([held.state.base_twist, held.state.v])
+    left = held.rows.A @ jnp.concatenate([held.state.base_twist, held.state.v]) + held.rows.driven
     return held.state, held.rows.gap, left, held.space.rank
 
 

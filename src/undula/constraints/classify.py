@@ -9,7 +9,7 @@ import numpy as np
 from undula.constraints.decompose import TOLERANCE
 from undula.constraints.quick import quickly_compiled
 from undula.constraints.reduction import unknown_velocities
-from undula.constraints.rows import evaluate, tree_of
+from undula.constraints.rows import rows_of, tree_of
 from undula.dynamics.hybrid import driven_motion
 from undula.model.links import links_of
 from undula.model.system import State, System
@@ -65,9 +65,9 @@ def classify(system: System, state: State | None = None, t: float | None = None)
 
 @quickly_compiled
 def _rows(system: System, state: State, t: Any):
-    state, known = driven_motion(system, t, state)
-    rows = evaluate(system.ideal, system, state, tree_of(system, links_of(system), state, known), known, t)
-    return rows.A, rows.value, jnp.concatenate([state.base_twist, state.v])
+    state, _ = driven_motion(system, t, state)
+    rows = rows_of(system.ideal, system, state, tree_of(system, links_of(system), state), t)
+    return rows.A, rows.driven, jnp.concatenate([state.base_twist, state.v])
 
 
 def _rank(A: np.ndarray) -> int:
@@ -79,9 +79,10 @@ def _rank(A: np.ndarray) -> int:
 
 def _at(system: System, state: State, t: float) -> Class:
     top = system.topology
-    A, value, u = (np.asarray(x) for x in _rows(system, state, jnp.asarray(float(t))))
+    A, explicit, u = (np.asarray(x) for x in _rows(system, state, jnp.asarray(float(t))))
     which = unknown_velocities(system)
-    known = value - A[:, which] @ u[which]  # the part of the driven motion and of explicit time
+    others = np.setdiff1d(np.arange(A.shape[1]), which)
+    known = explicit + A[:, others] @ u[others]  # the part of the driven motion and of laws inside constraints
     names = system.row_names[: len(A)]
     turning, driven = _turning(system)
     # rows that only say how fast a passive wheel turns are no constraint of the vehicle
@@ -89,7 +90,7 @@ def _at(system: System, state: State, t: float) -> Class:
     sides = shape & np.array([name not in driven for name in names], dtype=bool)
     base = list(GROUPS[top.base_group]) if top.base_role == "free" else []
     n, m_locked = len(which), _rank(A[:, which])
-    velocity = np.concatenate([A, _explicit(A, value, u)[:, None]], axis=1)
+    velocity = np.concatenate([A, explicit[:, None]], axis=1)
     m = max(_rank(velocity), m_locked)
     rho, rho_sides = _rank(A[shape][:, base]), _rank(A[sides][:, base])
     m_shape = max(_rank(velocity[shape]), rho)
@@ -127,11 +128,6 @@ def _at(system: System, state: State, t: float) -> Class:
         word, actuation, motion, statics, len(A), m, m_locked, n, rho, kinematic, dynamic, residual, TOLERANCE,
         f"{words}, {carrier}: {model}",
     )  # fmt: skip
-
-
-def _explicit(A: np.ndarray, value: np.ndarray, u: np.ndarray) -> np.ndarray:
-    """The part of the rows that laws of time inside constraints impose."""
-    return value - A @ u
 
 
 def _model(system: System, word: str, motion: str, m_locked: int, n: int) -> str:

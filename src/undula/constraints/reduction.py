@@ -14,9 +14,9 @@ import numpy as np
 from jaxtyping import Array, Float, Int
 
 from undula.constraints.decompose import RowSpace, decompose
-from undula.constraints.rows import Rows, evaluate, pick, tree_of
+from undula.constraints.rows import Rows, Tree, moves_of, pick, rates_of, rows_of, tree_of, with_rates
 from undula.dynamics.hybrid import driven_motion, given_efforts, tree_dynamics
-from undula.dynamics.model import inverse_dynamics, mass_matrix_over
+from undula.dynamics.model import efforts_of, inertia_over_base
 from undula.lie.dense import eliminate
 from undula.lie.small import matmul, matvec, tmatvec
 from undula.model.links import Links, links_of
@@ -70,6 +70,7 @@ class Held(NamedTuple):
 
     state: State
     known: Acceleration
+    tree: Tree
     rows: Rows
     space: RowSpace
     residual: Array
@@ -79,15 +80,15 @@ def hold(system: System, links: Links, t: Any, state: State) -> Held:
     """Fills in the driven motion and removes from the unknown velocities what violates the rows."""
     state, known = driven_motion(system, t, state)
     which = unknown_velocities(system)
-    tree = tree_of(system, links, state, known)
-    rows = evaluate(system.ideal, system, state, tree, known, t)
+    tree = tree_of(system, links, state)
+    rows = rows_of(system.ideal, system, state, tree, t)
     space = decompose(pick(rows.A.T, which).T, least_squares=system.least_squares)
     u = _stack(state.base_twist, state.v)
-    gain = spread_velocities(-space.solve(rows.value), which, jnp.zeros(6 + system.nv))
-    left = rows.value + matvec(rows.A, gain)
-    state = State(state.base, state.q, (u + gain)[:6], (u + gain)[6:])
+    u = u - spread_velocities(space.solve(matvec(rows.A, u) + rows.driven), which, jnp.zeros(6 + system.nv))
+    left = matvec(rows.A, u) + rows.driven
+    state = State(state.base, state.q, u[:6], u[6:])
     residual = jnp.abs(jnp.concatenate([left, rows.gap, jnp.zeros(1)])).max()
-    return Held(state, known, rows, space, residual)
+    return Held(state, known, with_rates(system, links, tree, state), rows, space, residual)
 
 
 def drifts(system: System) -> bool:
@@ -109,13 +110,14 @@ def settle(system: System, links: Links, t: Any, state: State) -> State:
     return displaced(system.topology, held.state, step[:6], step[6:])
 
 
-def _forces(system: System, t: Any, state: State, tree, known: Acceleration) -> tuple[Array, Array]:
+def _forces(system: System, t: Any, held: Held) -> tuple[Array, Array]:
     """Generalised forces (6 + nv,) of the rows that slip, and the forces on these rows."""
     if not system.slipping:
         return jnp.zeros(6 + system.nv), jnp.zeros(0)
-    rows = evaluate(system.slipping, system, state, tree, known, t)
+    rows = rows_of(system.slipping, system, held.state, held.tree, t)
+    slips = matvec(rows.A, _stack(held.state.base_twist, held.state.v)) + rows.driven
     parts = [
-        jax.vmap(lambda law, slip: law.force(slip))(group.law, pick(rows.value, np.array(group.rows))).reshape(-1)
+        jax.vmap(lambda law, slip: law.force(slip))(group.law, pick(slips, np.array(group.rows))).reshape(-1)
         for group in system.slipping
     ]
     places = np.concatenate([np.array(group.rows).reshape(-1) for group in system.slipping])
@@ -128,20 +130,17 @@ def reduced_accelerations(
 ) -> Acceleration:
     """Accelerations that satisfy the rows and, in their kernel, the balance of forces."""
     which = unknown_velocities(system)
-    state, known, space = held.state, held.known, held.space
-    # accelerations change with the velocities that `hold` has corrected, hence a second look at the tree
-    tree = tree_of(system, links, state, known)
-    rows = evaluate(system.ideal, system, state, tree, known, t)
-    needed = -matvec(space.W, rows.rate)  # Q u' of the unknown accelerations
+    state, known, tree, space = held.state, held.known, held.tree, held.space
+    moves = moves_of(system, links, tree, state, known)
+    needed = -matvec(space.W, rates_of(system.ideal, system, state, tree, moves, known, t))  # Q u' of the unknown u'
 
     def by_kinematics():
         return tmatvec(space.Q, needed)
 
     def by_dynamics():
-        push, _ = _forces(system, t, state, tree, known)
-        held_back = inverse_dynamics(system, state, known, external, links)
-        lack = _stack(-held_back.base, given_efforts(system, t, state) - held_back.v) + push
-        M = mass_matrix_over(system, links, state, tuple(range(6)))
+        push, _ = _forces(system, t, held)
+        lack = _stack(jnp.zeros(6), given_efforts(system, t, state)) + push - _needed(system, links, held, known, external)
+        M = inertia_over_base(system, links, tree.rel, (tree.link_R, tree.link_p), tuple(range(6)))
         M = pick(pick(M, which).T, which)
         right = jnp.concatenate([pick(lack, which)[:, None], space.Q.T], axis=1)
         found = eliminate(M, right)
@@ -159,6 +158,12 @@ def reduced_accelerations(
         found = jax.lax.cond(space.rank == size, by_kinematics, by_dynamics)
     whole = spread_velocities(found, which, _stack(known.base, known.v))
     return Acceleration(whole[:6], whole[6:])
+
+
+def _needed(system: System, links: Links, held: Held, acceleration: Acceleration, external) -> Float[Array, "n"]:
+    """Generalised forces (6 + nv,) that accelerations take, springs and dampers deducted: inverse dynamics."""
+    wrench, efforts = efforts_of(system, links, held.tree.rel, held.state, acceleration, external)
+    return _stack(wrench, efforts)
 
 
 def hybrid_dynamics(
@@ -188,11 +193,9 @@ def hybrid_dynamics(
 def _with_efforts(system, links, t, held, acceleration, external) -> Solution:
     which = unknown_velocities(system)
     state = held.state
-    tree = tree_of(system, links, state, held.known)
-    push, slips = _forces(system, t, state, tree, held.known)
+    push, slips = _forces(system, t, held)
     u = _stack(state.base_twist, state.v)
-    needed = inverse_dynamics(system, state, acceleration, external, links)
-    whole = _stack(needed.base, needed.v) - push
+    whole = _needed(system, links, held, acceleration, external) - push
     given = _stack(jnp.zeros(6), given_efforts(system, t, state))
     lambdas = held.space.multipliers(pick(whole - given, which), system.reaction_weights)
     whole = whole - tmatvec(held.rows.A, lambdas)

@@ -17,7 +17,7 @@ from undula.constraints.constraint import WORLD, At, BodyMotion, Constraint, mot
 from undula.dynamics.frames import link_frames
 from undula.dynamics.inverse import link_motion
 from undula.joints.kinds import Relative
-from undula.lie.small import cross, matmul, matvec, tmatvec
+from undula.lie.small import cross, hat, matmul, matvec, tmatvec
 from undula.model.errors import ModelError
 from undula.model.links import Links, by_link, joint_configuration, joint_rates, relative_motion
 from undula.model.system import Acceleration, State, System, reported_position
@@ -38,40 +38,69 @@ class Group(eqx.Module):
 
 
 class Tree(NamedTuple):
-    """Everything that rows need of a tree: bodies in the world (the last entry is the world), screws of the joints.
+    """Where the bodies are: all that rows need of a configuration (the last entry of the bodies is the world).
 
-    - `R`, `p`, `V`, `W`, `dV`, `dW`: (bodies + 1, ...); accelerations are those of known accelerations alone.
-    - `Rb`, `pb`: the bodies seen from the base; `S`: (rates, 6) screws of the joint rates about the base's origin.
+    - `rel`: relative motion across the joints, `v`: rates as padded rows; `link_R`, `link_p`: the links seen from the base.
+    - `R`, `p`: (bodies + 1, ...) in the world; `Rb`, `pb`: seen from the base.
+    - `S`: (rates, 6) screws of the joint rates about the base's origin.
     """
 
+    rel: Relative
+    link_R: Array
+    link_p: Array
     R: Array
     p: Array
-    V: Array
-    W: Array
-    dV: Array
-    dW: Array
     Rb: Array
     pb: Array
     S: Array
 
 
-def tree_of(system: System, links: Links, state: State, known: Acceleration) -> Tree:
-    """Poses, twists and accelerations of the bodies, for accelerations `known` (zero where they are unknown)."""
+class Moves(NamedTuple):
+    """Twists (V, W) of the bodies and their rates at known accelerations, each (bodies + 1, 3)."""
+
+    V: Array
+    W: Array
+    dV: Array
+    dW: Array
+
+
+def tree_of(system: System, links: Links, state: State) -> Tree:
+    """The tree in its configuration; velocities enter `rel` alone."""
     top = system.topology
     rates = joint_rates(system, state.v)
     rel: Relative = relative_motion(top, links.joints, joint_configuration(system, state.q), rates)
-    Rb, pb = link_frames(top, rel, jnp.eye(3), jnp.zeros(3))
-    motion = link_motion(
-        top.slots, rel, state.base_twist, known.base, by_link(top, rates), by_link(top, joint_rates(system, known.v))
-    )
+    link_R, link_p = link_frames(top, rel, jnp.eye(3), jnp.zeros(3))
 
     def screws(R, p, S):
         W = matmul(R, S[3:])
-        return jnp.concatenate([matmul(R, S[:3]) + jax.vmap(lambda w: cross(p, w), 1, 1)(W), W])
+        return jnp.concatenate([matmul(R, S[:3]) + matmul(hat(p), W), W])
 
-    S = jax.vmap(screws)(Rb[1:], pb[1:], rel.S)
+    S = jax.vmap(screws)(link_R[1:], link_p[1:], rel.S)
     S = S.reshape(-1, 6) if top.columns == 1 else S[top.rate_link - 1, :, top.rate_column]
-    parts = motion.V, motion.W, motion.dV, motion.dW
+    Rb, pb = link_R, link_p
+    if top.fixed_levels:
+        l = top.link_of_body
+        pb = pb[l] + jax.vmap(matvec)(Rb[l], links.body_position)
+        Rb = jax.vmap(matmul)(Rb[l], links.body_rotation)
+    R = jax.vmap(lambda x: matmul(state.base.rotation, x))(Rb)
+    p = state.base.position + jax.vmap(lambda x: matvec(state.base.rotation, x))(pb)
+    zero, one = jnp.zeros((1, 3)), jnp.eye(3)[None]
+    return Tree(rel, link_R, link_p, *(jnp.concatenate(x) for x in ((R, one), (p, zero), (Rb, one), (pb, zero))), S)
+
+
+def with_rates(system: System, links: Links, tree: Tree, state: State) -> Tree:
+    """The same tree with other velocities."""
+    if not {"universal", "planar"} & set(system.topology.link_kinds):
+        return tree  # S' v is zero for every other kind
+    q, rates = joint_configuration(system, state.q), joint_rates(system, state.v)
+    return tree._replace(rel=relative_motion(system.topology, links.joints, q, rates))
+
+
+def moves_of(system: System, links: Links, tree: Tree, state: State, known: Acceleration) -> Moves:
+    """Twists and accelerations of the bodies, for accelerations `known` (zero where they are unknown)."""
+    top = system.topology
+    v, dv = (by_link(top, joint_rates(system, x)) for x in (state.v, known.v))
+    parts = tuple(link_motion(top.slots, tree.rel, state.base_twist, known.base, v, dv))
     if top.fixed_levels:
         l = top.link_of_body
 
@@ -80,16 +109,7 @@ def tree_of(system: System, links: Links, state: State, known: Acceleration) -> 
 
         at = links.body_rotation, links.body_position
         parts = (*jax.vmap(pull)(*at, parts[0][l], parts[1][l]), *jax.vmap(pull)(*at, parts[2][l], parts[3][l]))
-        pb = pb[l] + jax.vmap(matvec)(Rb[l], at[1])
-        Rb = jax.vmap(matmul)(Rb[l], at[0])
-    R = jax.vmap(lambda x: matmul(state.base.rotation, x))(Rb)
-    p = state.base.position + jax.vmap(lambda x: matvec(state.base.rotation, x))(pb)
-    zero, one = jnp.zeros((1, 3)), jnp.eye(3)[None]
-    V, W, dV, dW = (jnp.concatenate([x, zero]) for x in parts)
-    return Tree(
-        jnp.concatenate([R, one]), jnp.concatenate([p, zero]), V, W, dV, dW,
-        jnp.concatenate([Rb, one]), jnp.concatenate([pb, zero]), S,
-    )  # fmt: skip
+    return Moves(*(jnp.concatenate([x, jnp.zeros((1, 3))]) for x in parts))
 
 
 def pick(x: Array, index: np.ndarray) -> Array:
@@ -108,77 +128,96 @@ def pick(x: Array, index: np.ndarray) -> Array:
 
 
 class Rows(NamedTuple):
-    """The stacked rows at one instant: `value` = A u + known part (k,); A (k, 6 + nv) over (base twist, coordinates)."""
+    """The stacked rows at one instant: A u + `driven` = 0 (k,), with A (k, 6 + nv) over (base twist, coordinates).
+
+    `driven` is what laws of time inside constraints impose; `gap`: the position residuals, zero for other rows.
+    """
 
     A: Float[Array, "k n"]
-    value: Float[Array, "k"]
-    rate: Float[Array, "k"]
+    driven: Float[Array, "k"]
     gap: Float[Array, "k"]
 
 
-def _sights(group: Group, system: System, state: State, tree: Tree, t: Any) -> At:
-    """What the constraints of a group see, batched over them."""
-    bodies = np.array(group.bodies, dtype=int).reshape(len(group.rows), -1)
-    coordinates = np.array(group.coordinates, dtype=int).reshape(len(group.rows), -1)
-    seen = tuple(
-        BodyMotion(*(pick(x, bodies[:, b]) for x in (tree.R, tree.p, tree.V, tree.W))) for b in range(bodies.shape[1])
-    )
+def _indices(group: Group) -> tuple[np.ndarray, np.ndarray]:
+    """Bodies and coordinates of the constraints of a group, one row a constraint."""
+    m = len(group.rows)
+    return np.array(group.bodies, dtype=int).reshape(m, -1), np.array(group.coordinates, dtype=int).reshape(m, -1)
+
+
+def _sights(group: Group, system: System, state: State, tree: Tree, moves: Moves | None, t: Any) -> At:
+    """What the constraints of a group see, batched over them; without `moves`, everything at rest."""
+    bodies, coordinates = _indices(group)
+
+    def body(b):
+        R, p = pick(tree.R, bodies[:, b]), pick(tree.p, bodies[:, b])
+        V, W = (p * 0, p * 0) if moves is None else (pick(moves.V, bodies[:, b]), pick(moves.W, bodies[:, b]))
+        return BodyMotion(R, p, V, W)
+
+    seen = tuple(body(b) for b in range(bodies.shape[1]))
     x = reported_position(system.topology, state.q) if coordinates.size else state.v
+    v = pick(state.v, coordinates)
     t = jnp.broadcast_to(jnp.asarray(t, dtype=float), (len(group.rows),))
-    return At(t, seen, pick(x, coordinates), pick(state.v, coordinates))
+    return At(t, seen, pick(x, coordinates), v * 0 if moves is None else v)
 
 
-def evaluate(groups: tuple[Group, ...], system: System, state: State, tree: Tree, known: Acceleration, t: Any) -> Rows:
-    """All rows of some groups, in the order of their places."""
-    A, value, rate, gap, places = [], [], [], [], []
-    for group in groups:
-        at = _sights(group, system, state, tree, t)
-        bodies = np.array(group.bodies, dtype=int).reshape(len(group.rows), -1)
-        coordinates = np.array(group.coordinates, dtype=int).reshape(len(group.rows), -1)
-        dV = tuple((pick(tree.dV, bodies[:, b]), pick(tree.dW, bodies[:, b])) for b in range(bodies.shape[1]))
-        parts = jax.vmap(_local)(group.form, at, dV, pick(known.v, coordinates))
-        value.append(parts[0].reshape(-1))
-        rate.append(parts[1].reshape(-1))
-        gap.append(parts[2].reshape(-1))
-        A.append(_carry(group, system, tree, parts[3], parts[4]))
-        places.append(np.array(group.rows).reshape(-1))
+def _ordered(groups: tuple[Group, ...], parts: list[Array]) -> Array:
+    """Values of the groups in the order of the rows."""
+    places = np.concatenate([np.array(group.rows).reshape(-1) for group in groups])
+    joined, order = jnp.concatenate(parts), np.argsort(places)
+    return joined if np.array_equal(order, np.arange(len(order))) else pick(joined, order)
+
+
+def rows_of(groups: tuple[Group, ...], system: System, state: State, tree: Tree, t: Any) -> Rows:
+    """All rows of some groups, in the order of their places. They depend on the configuration and time alone."""
     if not groups:
-        return Rows(jnp.zeros((0, 6 + system.nv)), *(jnp.zeros(0),) * 3)
-    order = np.argsort(np.concatenate(places))
-    joined = [jnp.concatenate(x) for x in (A, value, rate, gap)]
-    if not np.array_equal(order, np.arange(len(order))):
-        joined = [pick(x, order) for x in joined]
-    return Rows(*joined)
+        return Rows(jnp.zeros((0, 6 + system.nv)), *(jnp.zeros(0),) * 2)
+    A, driven, gap = [], [], []
+    for group in groups:
+        parts = jax.vmap(_local)(group.form, _sights(group, system, state, tree, None, t))
+        driven.append(parts[0].reshape(-1))
+        gap.append(parts[1].reshape(-1))
+        A.append(_carry(group, system, tree, parts[2], parts[3]))
+    return Rows(*(_ordered(groups, x) for x in (A, driven, gap)))
 
 
-def _local(form: Constraint, at: At, gains: tuple[tuple[Array, Array], ...], dv: Array):
-    """Of one constraint: velocity residuals, their rates at known accelerations, gaps, small Jacobians."""
-    value, rate = jax.jvp(lambda at: velocities(form, at), (at,), (_with_gains(at, gains, dv),))
-    gap = form.gap(at)
-    gap = jnp.concatenate([gap, jnp.zeros(value.shape[0] - gap.shape[0])])
+def _local(form: Constraint, at: At):
+    """Of one constraint at rest: what it imposes, its gaps, and its small Jacobians."""
 
     def of_velocities(twists, v):
         moved = tuple(b._replace(V=x[:3], W=x[3:]) for b, x in zip(at.bodies, twists))
         return velocities(form, at._replace(bodies=moved, v=v))
 
     zero = jnp.zeros((len(at.bodies), 6)), jnp.zeros_like(at.v)
+    driven = of_velocities(*zero)
     by_twist, by_rate = jax.jacfwd(of_velocities, (0, 1))(*zero)
-    return value, rate, gap, by_twist, by_rate
+    gap = form.gap(at)
+    return driven, jnp.concatenate([gap, jnp.zeros(driven.shape[0] - gap.shape[0])]), by_twist, by_rate
 
 
-def _with_gains(at: At, gains: tuple[tuple[Array, Array], ...], dv: Array) -> At:
-    """The tangent of `at` along the motion, accelerations included."""
+def rates_of(groups: tuple[Group, ...], system: System, state: State, tree: Tree, moves: Moves, known: Acceleration, t: Any) -> Float[Array, "k"]:
+    """Rates of the rows at known accelerations: A u' + rates = 0 for the unknown accelerations u'."""
+    parts = []
+    for group in groups:
+        at = _sights(group, system, state, tree, moves, t)
+        bodies, coordinates = _indices(group)
+        gains = tuple((pick(moves.dV, bodies[:, b]), pick(moves.dW, bodies[:, b])) for b in range(bodies.shape[1]))
+        rate = jax.vmap(_rate)(group.form, at, gains, pick(known.v, coordinates))
+        parts.append(rate.reshape(-1))
+    return _ordered(groups, parts) if groups else jnp.zeros(0)
+
+
+def _rate(form: Constraint, at: At, gains: tuple[tuple[Array, Array], ...], dv: Array) -> Array:
+    """Rate of one constraint's velocity residuals along the motion."""
     moved = motion_of(at)
     bodies = tuple(b._replace(V=dV, W=dW) for b, (dV, dW) in zip(moved.bodies, gains))
-    return moved._replace(bodies=bodies, v=dv)
+    return jax.jvp(lambda at: velocities(form, at), (at,), (moved._replace(bodies=bodies, v=dv),))[1]
 
 
 def _carry(group: Group, system: System, tree: Tree, by_twist: Array, by_rate: Array) -> Array:
     """Rows over (base twist, coordinates), from rows over the twists of the bodies and the rates of the coordinates."""
     top = system.topology
     m, k = by_rate.shape[:2]
-    bodies = np.array(group.bodies, dtype=int).reshape(m, -1)
-    coordinates = np.array(group.coordinates, dtype=int).reshape(m, -1)
+    bodies, coordinates = _indices(group)
     nb, nc = bodies.shape[1], coordinates.shape[1]
     base, joints = jnp.zeros((m, k, 6)), jnp.zeros((m, k, tree.S.shape[0]))
     above = np.concatenate([_paths(system), np.zeros((1, tree.S.shape[0]), bool)])

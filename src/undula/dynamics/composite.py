@@ -28,9 +28,14 @@ class Composite(NamedTuple):
     S: Float[Array, "joints 6 columns"]
 
 
-def composites(top: Topology, links: Links, rel: Relative) -> Composite:
-    """M_j+ of (3.27) for every link; entry 0 is the locked inertia M_o+ of the whole system."""
-    R, p = link_frames(top, rel, jnp.eye(3), jnp.zeros(3))
+def composites(
+    top: Topology, links: Links, rel: Relative, frames: tuple[Array, Array] | None = None
+) -> Composite:
+    """M_j+ of (3.27) for every link; entry 0 is the locked inertia M_o+ of the whole system.
+
+    `frames`: rotations and origins of the links seen from the base, if they are known.
+    """
+    R, p = link_frames(top, rel, jnp.eye(3), jnp.zeros(3)) if frames is None else frames
 
     def carry(R, p, m, ms, I):
         turned, K = matvec(R, ms), hat(p)

@@ -84,14 +84,29 @@ def inverse_dynamics(
     """
     top = system.topology
     links = links_of(system) if links is None else links
-    rel, v = _relative(system, links, state)
+    rel, _ = _relative(system, links, state)
+    F, tau = _newton_euler(system, links, rel, state, acceleration, external)
+    wrenches = F if not top.fixed_levels else _body_wrenches(system, state, acceleration, external)
+    return Efforts(F[0], tau, wrenches)
+
+
+def _newton_euler(system, links, rel, state, acceleration, external) -> tuple[Array, Array]:
+    """Wrenches on the links, and the efforts of the actuators."""
+    top = system.topology
     deta0 = acceleration.base + gravity_as_acceleration(state.base.rotation, system.gravity)
-    dv = by_link(top, joint_rates(system, acceleration.v))
+    v, dv = (by_link(top, joint_rates(system, x)) for x in (state.v, acceleration.v))
     on_links = _external_on_links(system, links, external)
     F = newton_euler(top.slots, links.mass, links.moment, links.inertia, rel, state.base_twist, deta0, v, dv, on_links)
     tau = coordinate_efforts(system, by_rate(top, project(rel.S, F[1:])))
-    wrenches = F if not top.fixed_levels else _body_wrenches(system, state, acceleration, external)
-    return Efforts(F[0], tau - passive_efforts(system, state), wrenches)
+    return F, tau - passive_efforts(system, state)
+
+
+def efforts_of(
+    system: System, links: Links, rel: Relative, state: State, acceleration: Acceleration, external: Array | None
+) -> tuple[Float[Array, "6"], Float[Array, "nv"]]:
+    """Base wrench and actuator efforts of `inverse_dynamics`, for relative motions that are already known."""
+    F, tau = _newton_euler(system, links, rel, state, acceleration, external)
+    return F[0], tau
 
 
 def _body_wrenches(system: System, state: State, acceleration: Acceleration, external: Array | None) -> Array:
@@ -135,23 +150,25 @@ def _directions(system: System) -> np.ndarray:
     return np.array(system.topology.base_directions, dtype=int)
 
 
-def _momenta(system: System, links: Links, state: State) -> tuple[Array, Array, Array]:
+def _momenta(system: System, links: Links, rel: Relative, frames: tuple[Array, Array] | None = None):
     """Locked inertia (6, 6); screws (rates, 6) and momenta (rates, 6) of unit joint rates, about the base's origin."""
     top = system.topology
-    rel, _ = _relative(system, links, state)
-    composite = composites(top, links, rel)
+    composite = composites(top, links, rel, frames)
     return locked_inertia(composite), *coupling(top, composite)
 
 
 def mass_matrix(system: System, state: State) -> Float[Array, "n n"]:
     """Mass matrix over (base directions, coordinates) [kg, kg m, kg m^2]."""
-    return mass_matrix_over(system, links_of(system), state, system.topology.base_directions)
+    links = links_of(system)
+    return inertia_over_base(system, links, _relative(system, links, state)[0], None, system.topology.base_directions)
 
 
-def mass_matrix_over(system: System, links: Links, state: State, base: tuple[int, ...]) -> Float[Array, "n n"]:
-    """Mass matrix over some components of the base twist, and the coordinates."""
+def inertia_over_base(
+    system: System, links: Links, rel: Relative, frames: tuple[Array, Array] | None, base: tuple[int, ...]
+) -> Float[Array, "n n"]:
+    """Mass matrix over some components of the base twist, and the coordinates; `frames` of the links, if known."""
     top, m = system.topology, len(base)
-    locked, S, P = _momenta(system, links, state)
+    locked, S, P = _momenta(system, links, rel, frames)
     h = np.array(base, dtype=int)
     S, P = jnp.concatenate([jnp.eye(6)[h], S]), jnp.concatenate([locked[h], P])
     above = np.ones((len(S), len(S)), bool)  # the base carries everything
@@ -167,7 +184,8 @@ def mass_matrix_over(system: System, links: Links, state: State, base: tuple[int
 
 def locomotion_inertia(system: System, state: State) -> tuple[Float[Array, "6 6"], Float[Array, "6 nv"]]:
     """Locked inertia M_o+ and coupling oM_r: momentum in the base's frame = M_o+ eta_o + oM_r v (3.31)."""
-    locked, _, P = _momenta(system, links_of(system), state)
+    links = links_of(system)
+    locked, _, P = _momenta(system, links, _relative(system, links, state)[0])
     return locked, jax.vmap(lambda column: coordinate_efforts(system, column), 1)(P).reshape(6, system.nv)
 
 
@@ -237,7 +255,8 @@ def _dense(system, state, known, efforts, unknown, base, external):
     h = np.array(base, dtype=int)
     start = Acceleration(known.base.at[h].set(0.0), jnp.where(unknown, 0.0, known.v))
     needed = inverse_dynamics(system, state, start, external)
-    M = mass_matrix_over(system, links_of(system), state, tuple(range(6)))
+    links = links_of(system)
+    M = inertia_over_base(system, links, _relative(system, links, state)[0], None, tuple(range(6)))
     f = np.concatenate([h, 6 + np.flatnonzero(unknown)]).astype(int)
     right = jnp.concatenate([-needed.base, efforts - needed.v])[f]
     gain = jnp.zeros(6 + system.nv).at[f].set(dense.solve(M[f][:, f], right, symmetric=True), unique_indices=True)

@@ -79,3 +79,21 @@ def energy_error(data: "xr.Dataset") -> float:
         return float(np.abs(energy - energy[0]).max())
     work = CubicSpline(t, power).antiderivative()
     return float(np.abs(energy - energy[0] - work(t)).max())
+
+
+def headings(data: "xr.Dataset") -> np.ndarray:
+    """Heading [rad] of a reference body that stays level, at each sample: the angle about z, without jumps."""
+    w, _, _, z = data.base_quaternion.values.T
+    return np.unwrap(2 * np.arctan2(z, w))
+
+
+def journey(data: "xr.Dataset") -> dict[str, float]:
+    """Where a vehicle on the ground has come [m, rad], how long its way was [m], and how well its constraints held."""
+    position, heading = data.base_position.values, headings(data)
+    return {
+        "x": float(position[-1, 0] - position[0, 0]),
+        "y": float(position[-1, 1] - position[0, 1]),
+        "heading": float(heading[-1] - heading[0]),
+        "path_length": float(np.linalg.norm(np.diff(position, axis=0), axis=1).sum()),
+        "constraint_residual": float(data.constraint_residual.values.max()),
+    }

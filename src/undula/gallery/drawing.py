@@ -1,0 +1,23 @@
+"""Shapes that several vehicles of the gallery are drawn with."""
+
+from undula.model.system import Shape
+
+ALONG_X = (0.5**0.5, 0.0, 0.5**0.5, 0.0)  # turns a cylinder's axis from z to x
+ALONG_Y = (0.5**0.5, -(0.5**0.5), 0.0, 0.0)  # ... and to y
+TYRE = (0.16, 0.16, 0.18)
+HUB = (0.85, 0.85, 0.87)
+
+
+def wheel(radius: float, x: float = 0.0, y: float = 0.0, width: float | None = None) -> list[Shape]:
+    """A wheel that rolls along x and stands on the ground at (x, y) [m]."""
+    width = 0.4 * radius if width is None else width
+    return [
+        Shape("cylinder", (radius, width), (x, y, radius), ALONG_Y, TYRE),
+        Shape("cylinder", (0.5 * radius, 1.1 * width), (x, y, radius), ALONG_Y, HUB),
+    ]
+
+
+def axle(radius: float, track: float, x: float = 0.0, width: float | None = None) -> list[Shape]:
+    """Two wheels that roll along x, and the bar between them [m]."""
+    bar = Shape("cylinder", (0.15 * radius, track), (x, 0, radius), ALONG_Y, HUB)
+    return [bar, *wheel(radius, x, track / 2, width), *wheel(radius, x, -track / 2, width)]
