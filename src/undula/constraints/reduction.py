@@ -139,7 +139,9 @@ def reduced_accelerations(
 
     def by_dynamics():
         push, _ = _forces(system, t, held)
-        lack = _stack(jnp.zeros(6), given_efforts(system, t, state)) + push - _needed(system, links, held, known, external)
+        lack = (
+            _stack(jnp.zeros(6), given_efforts(system, t, state)) + push - _needed(system, links, held, known, external)
+        )
         M = inertia_over_base(system, links, tree.rel, (tree.link_R, tree.link_p), tuple(range(6)))
         M = pick(pick(M, which).T, which)
         right = jnp.concatenate([pick(lack, which)[:, None], space.Q.T], axis=1)
@@ -184,7 +186,9 @@ def hybrid_dynamics(
     links = links_of(system) if links is None else links
     if not system.constrained:
         state, acceleration, efforts, wrench = tree_dynamics(system, t, state, external, links)
-        return Solution(state, acceleration, efforts, wrench, jnp.zeros(0), jnp.zeros(()), jnp.zeros((), int), *(jnp.zeros(()),) * 2)
+        return Solution(
+            state, acceleration, efforts, wrench, jnp.zeros(0), jnp.zeros(()), jnp.zeros((), int), *(jnp.zeros(()),) * 2
+        )
     held = hold(system, links, t, state)
     acceleration = reduced_accelerations(system, links, t, held, external)
     return _with_efforts(system, links, t, held, acceleration, external)

@@ -194,7 +194,9 @@ def _local(form: Constraint, at: At):
     return driven, jnp.concatenate([gap, jnp.zeros(driven.shape[0] - gap.shape[0])]), by_twist, by_rate
 
 
-def rates_of(groups: tuple[Group, ...], system: System, state: State, tree: Tree, moves: Moves, known: Acceleration, t: Any) -> Float[Array, "k"]:
+def rates_of(
+    groups: tuple[Group, ...], system: System, state: State, tree: Tree, moves: Moves, known: Acceleration, t: Any
+) -> Float[Array, "k"]:
     """Rates of the rows at known accelerations: A u' + rates = 0 for the unknown accelerations u'."""
     parts = []
     for group in groups:

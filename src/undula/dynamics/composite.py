@@ -28,9 +28,7 @@ class Composite(NamedTuple):
     S: Float[Array, "joints 6 columns"]
 
 
-def composites(
-    top: Topology, links: Links, rel: Relative, frames: tuple[Array, Array] | None = None
-) -> Composite:
+def composites(top: Topology, links: Links, rel: Relative, frames: tuple[Array, Array] | None = None) -> Composite:
     """M_j+ of (3.27) for every link; entry 0 is the locked inertia M_o+ of the whole system.
 
     `frames`: rotations and origins of the links seen from the base, if they are known.

@@ -6,7 +6,16 @@ from undula.gallery.scenario import Scenario
 from undula.model.errors import UndulaError
 
 # one module an entry, loaded when it is asked for
-NAMES = ("satellite", "falling-cat", "space-arm", "robot-arm", "double-pendulum", "free-body", "chain", "bicycle-whipple")
+NAMES = (
+    "satellite",
+    "falling-cat",
+    "space-arm",
+    "robot-arm",
+    "double-pendulum",
+    "free-body",
+    "chain",
+    "bicycle-whipple",
+)
 
 
 def load(name: str) -> Scenario:

@@ -4,8 +4,10 @@ import json
 import time
 import warnings
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, replace
 from datetime import UTC, datetime
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import equinox as eqx
@@ -17,6 +19,7 @@ from undula._startup import UndulaWarning
 from undula._version import __version__
 from undula.constraints.assembly import admissible
 from undula.constraints.classify import classify
+from undula.constraints.quick import quick_options
 from undula.integrate.base import Integrator
 from undula.integrate.results import to_dataset
 from undula.integrate.runge_kutta import RungeKutta4
@@ -53,9 +56,11 @@ class Run(eqx.Module):
         return self.status == "ok"
 
 
-@eqx.filter_jit
-def _chunk(system, state, first, last, dt, stride, samples, integrator, external):
-    """`samples` samples from step `first` on, `stride` steps apart; the run ends at step `last`."""
+def _steps(system, state, first, last, dt, stride, samples, integrator, external):
+    """(state and step at the end, times and states at `samples` instants from step `first` on, `stride` steps apart).
+
+    The run ends at step `last`.
+    """
 
     def body(carry, _):
         state, k = carry
@@ -63,9 +68,28 @@ def _chunk(system, state, first, last, dt, stride, samples, integrator, external
         new = advance_steps(system, state, k, todo, dt, integrator=integrator, external=external)
         return (new, k + todo), (k * dt, state)
 
-    end, moments = jax.lax.scan(body, (state, first), None, length=samples)
-    # a loop of their own: compiled together with the steps they would take much longer to compile
-    return end, jax.lax.map(lambda x: sample(system, *x, external), moments)
+    return jax.lax.scan(body, (state, first), None, length=samples)
+
+
+def _samples(system, moments, external):
+    """What is recorded of each of these instants."""
+    return jax.lax.map(lambda x: sample(system, *x, external), moments)
+
+
+@cache
+def _jitted() -> tuple[Any, Any]:
+    """Both functions of a chunk; made late, because the options depend on the device."""
+    return eqx.filter_jit(_steps), eqx.filter_jit(_samples, compiler_options=quick_options())
+
+
+def _compile(steps: tuple, external: External | None) -> tuple[Callable[..., Any], Callable[..., Any]]:
+    """Both functions of a chunk, compiled at the same time: the steps to run fast, the samples to compile fast."""
+    system, state, samples = steps[0], steps[1], steps[6]
+    moments = jnp.zeros(samples), jax.tree.map(lambda x: jnp.broadcast_to(x, (samples, *x.shape)), state)
+    lowered = _jitted()[0].lower(*steps), _jitted()[1].lower(system, moments, external)
+    with ThreadPoolExecutor(2) as pool:
+        compiled = list(pool.map(lambda x: x.compile(), lowered))
+    return compiled[0], compiled[1]
 
 
 def run(
@@ -105,14 +129,15 @@ def run(
     first = jnp.asarray(0)
     whole = first, jnp.asarray(steps), jnp.asarray(float(dt)), jnp.asarray(stride)
     bare = replace(system, shapes=())  # drawings are static: with them, any change of a length would compile anew
-    compiled_chunk = _chunk.lower(bare, state, *whole, size, method, external).compile()  # type: ignore[attr-defined]
+    step_chunk, sample_chunk = _compile((bare, state, *whole, size, method, external), external)
     compiled = time.perf_counter()
 
     parts: list[Sample] = []
     kept, status, message = 0, "ok", f"{steps} steps of {dt:g} s done."
     try:
         while kept < count and status == "ok":
-            (state, first), samples = compiled_chunk(bare, state, first, *whole[1:], size, method, external)
+            (state, first), moments = step_chunk(bare, state, first, *whole[1:], size, method, external)
+            samples = sample_chunk(bare, moments, external)
             samples = jax.tree.map(lambda x, n=count - kept: np.asarray(x)[:n], samples)
             bad = _first_bad(samples)
             if bad is not None:
