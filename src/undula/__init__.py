@@ -43,7 +43,11 @@ from undula.constraints.kinds import (
     Wheel as Wheel,
 )
 from undula.constraints.linearise import Linearised as Linearised, linearise as linearise
-from undula.constraints.reduction import Solution as Solution, hybrid_dynamics as hybrid_dynamics
+from undula.constraints.reduction import (
+    Solution as Solution,
+    hybrid_dynamics as hybrid_dynamics,
+    reaction_kernel as reaction_kernel,
+)
 from undula.constraints.slip import RegularisedCoulomb as RegularisedCoulomb, Viscous as Viscous
 from undula.dynamics.hybrid import driven_motion as driven_motion
 from undula.dynamics.kinematics import (
@@ -70,6 +74,7 @@ from undula.dynamics.model import (
 )
 from undula.geometry.connection import (
     connection as connection,
+    kinematic_connection as kinematic_connection,
     reconstruct as reconstruct,
     resting_twist as resting_twist,
 )

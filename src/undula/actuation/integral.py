@@ -5,6 +5,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.custom_derivatives import SymbolicZero
 from jaxtyping import Array, Float, ScalarLike
 
 from undula.actuation.laws import Law, as_law
@@ -17,7 +18,7 @@ class Integral(Law):
     """The law that is zero at t = 0 and whose rate is another law.
 
     Rate and acceleration are those of `rate` exactly. The value is a quadrature (32 panels of 8 Gauss nodes from 0 to t): it
-    has all its digits while `rate` goes through no more than about 30 cycles.
+    has all its digits while `rate` is smooth and goes through no more than about 30 cycles.
 
     **Arguments:**
 
@@ -48,8 +49,22 @@ def _area(rate: Law, t: Array) -> Array:
     return _quadrature(rate, t)
 
 
-@_area.defjvp
 def _area_jvp(primals, tangents):
     (rate, t), (d_rate, dt) = primals, tangents
-    value, by_law = jax.jvp(lambda rate: _quadrature(rate, t), (rate,), (d_rate,))
-    return value, by_law + rate.value(t) * dt
+    leaves, structure = jax.tree.flatten(rate)
+    moved = jax.tree.leaves(d_rate, is_leaf=_is_zero)
+    found = [] if _is_zero(dt) else [rate.value(t) * dt]
+    if all(_is_zero(x) for x in moved):  # the usual case: no quadrature is then needed for the rate
+        value = _area(rate, t)
+    else:
+        moved = [jnp.zeros_like(x) if _is_zero(d) else d for x, d in zip(leaves, moved)]
+        value, by_law = jax.jvp(lambda rate: _quadrature(rate, t), (rate,), (jax.tree.unflatten(structure, moved),))
+        found.append(by_law)
+    return value, sum(found, jnp.zeros_like(value))
+
+
+def _is_zero(x: Any) -> bool:
+    return isinstance(x, SymbolicZero)
+
+
+_area.defjvp(_area_jvp, symbolic_zeros=True)

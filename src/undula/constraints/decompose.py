@@ -40,21 +40,23 @@ class RowSpace(NamedTuple):
         """x less its part in the row space: what is left lies in the kernel of A."""
         return x - tmatvec(self.Q, matvec(self.Q, x))
 
-    def multipliers(self, force: Float[Array, "n"], weights: Float[Array, "k"]) -> Float[Array, "k"]:
-        """The lambda with A^T lambda = force (a force in the row space) and the least sum of weights lambda^2."""
+    def multipliers(
+        self, force: Float[Array, "n"], weights: Float[Array, "k"], wanted: Float[Array, "k"]
+    ) -> Float[Array, "k"]:
+        """The lambda with A^T lambda = force (a force in the row space) and the least sum of weights (lambda - wanted)^2."""
         found = tmatvec(self.W, matvec(self.Q, force))
         if self.left.shape[0] == 0:
             return found
-        return jax.lax.cond(self.rank < self.left.shape[0], lambda: self._shortest(found, weights), lambda: found)
 
-    def _shortest(self, found: Float[Array, "k"], weights: Float[Array, "k"]) -> Float[Array, "k"]:
-        # found + left^T z with the least weighted norm; unused rows of `left` are zero and get a 1 on the diagonal
-        size = (self.left**2).sum(1)
-        scaled = self.left * weights
-        gram = matmul(scaled, self.left.T) + jnp.diag(jnp.where(size > 0, 0.0, 1.0))
-        # dependent left rows do not occur: each keeps its own pivot-free unit entry
-        z = eliminate(gram, -matvec(scaled, found)[:, None])[:, 0]
-        return found + tmatvec(self.left, z)
+        def nearest():
+            # found + left^T z; unused rows of `left` are zero and get a 1 on the diagonal
+            unused = jnp.where((self.left**2).sum(1) > 0, 0.0, 1.0)
+            scaled = self.left * weights
+            gram = matmul(scaled, self.left.T) + jnp.diag(unused)
+            z = eliminate(gram, matvec(scaled, wanted - found)[:, None])[:, 0]
+            return found + tmatvec(self.left, z)
+
+        return jax.lax.cond(self.rank < self.left.shape[0], nearest, lambda: found)
 
 
 def decompose(A: Float[Array, "k n"], tolerance: float = TOLERANCE, least_squares: bool = False) -> RowSpace:

@@ -201,7 +201,7 @@ def _with_efforts(system, links, t, held, acceleration, external) -> Solution:
     u = _stack(state.base_twist, state.v)
     whole = _needed(system, links, held, acceleration, external) - push
     given = _stack(jnp.zeros(6), given_efforts(system, t, state))
-    lambdas = held.space.multipliers(pick(whole - given, which), system.reaction_weights)
+    lambdas = held.space.multipliers(pick(whole - given, which), system.reaction_weights, system.static_reactions)
     whole = whole - tmatvec(held.rows.A, lambdas)
     base = whole[:6]
     if system.topology.base_role == "free":
@@ -217,3 +217,11 @@ def _mask(directions: tuple[int, ...]) -> np.ndarray:
     out = np.zeros(6)
     out[list(directions)] = 1.0
     return out
+
+
+def reaction_kernel(system: System, state: State, t: Any = 0.0) -> Float[Array, "rows rows"]:
+    """Static reactions: rows that span all the lambda that change no acceleration (zero rows are padding).
+
+    Adding any of them to the reactions is as good a solution; they only stress the system.
+    """
+    return hold(system, links_of(system), t, state).space.left

@@ -14,6 +14,15 @@ NAMES = (
     "double-pendulum",
     "free-body",
     "chain",
+    "unicycle",
+    "two-axle",
+    "three-axle",
+    "car",
+    "mecanum",
+    "snake-acm",
+    "snakeboard",
+    "trikke",
+    "mobile-manipulator",
     "bicycle-whipple",
 )
 

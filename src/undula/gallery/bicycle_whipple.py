@@ -29,16 +29,17 @@ def bicycle(p: dict) -> un.System:
         raise un.UndulaError("mH = 0 and mF = 0 are not allowed together; something must turn with the steering.")
     foot = p["w"] + p["c"]  # where the steering axis meets the ground
     up = (-np.sin(p["lam"]), 0.0, np.cos(p["lam"]))
+    saddle = (p["xB"], 0, -p["zB"] - p["rR"])  # the mass centre of rider and frame
     b = un.Builder("bicycle-whipple", gravity=(0, 0, -p["g"]))
     b.base(
         "frame",
         role="free",
         mass=p["mB"],
-        com=(p["xB"], 0, -p["zB"] - p["rR"]),
+        com=saddle,
         inertia=_upside_down(p["IBxx"], p["IBxz"], p["IByy"], p["IBzz"]),
         position=(0, 0, p["rR"]),
-        shapes=_bar((0, 0, 0), (p["xB"], 0, -p["zB"] - p["rR"]), FRAME) + _bar((p["xB"], 0, -p["zB"] - p["rR"]), (foot + 0.9 * up[0], 0, 0.9 * up[2] - p["rR"]), FRAME),
-    )  # fmt: skip
+        shapes=_bar((0, 0, 0), saddle, FRAME) + _bar(saddle, (foot + 0.9 * up[0], 0, 0.9 * up[2] - p["rR"]), FRAME),
+    )
     b.body(
         "rear_wheel",
         "frame",
@@ -100,7 +101,8 @@ def _bar(a: tuple, b: tuple, colour: tuple) -> list[un.Shape]:
     a, b = np.array(a), np.array(b)
     d = b - a
     angle = np.arctan2(d[0], d[2])
-    return [un.Shape("capsule", (0.02, float(np.linalg.norm(d))), tuple((a + b) / 2), (np.cos(angle / 2), 0, np.sin(angle / 2), 0), colour)]  # fmt: skip
+    turn = (np.cos(angle / 2), 0, np.sin(angle / 2), 0)
+    return [un.Shape("capsule", (0.02, float(np.linalg.norm(d))), tuple((a + b) / 2), turn, colour)]
 
 
 def eigenvalues(system: un.System, p: dict, v: float) -> np.ndarray:

@@ -81,7 +81,7 @@ def energy_error(data: "xr.Dataset") -> float:
     return float(np.abs(energy - energy[0] - work(t)).max())
 
 
-def headings(data: "xr.Dataset") -> np.ndarray:
+def yaw(data: "xr.Dataset") -> np.ndarray:
     """Heading [rad] of a reference body that stays level, at each sample: the angle about z, without jumps."""
     w, _, _, z = data.base_quaternion.values.T
     return np.unwrap(2 * np.arctan2(z, w))
@@ -89,7 +89,7 @@ def headings(data: "xr.Dataset") -> np.ndarray:
 
 def journey(data: "xr.Dataset") -> dict[str, float]:
     """Where a vehicle on the ground has come [m, rad], how long its way was [m], and how well its constraints held."""
-    position, heading = data.base_position.values, headings(data)
+    position, heading = data.base_position.values, yaw(data)
     return {
         "x": float(position[-1, 0] - position[0, 0]),
         "y": float(position[-1, 1] - position[0, 1]),
@@ -97,3 +97,11 @@ def journey(data: "xr.Dataset") -> dict[str, float]:
         "path_length": float(np.linalg.norm(np.diff(position, axis=0), axis=1).sum()),
         "constraint_residual": float(data.constraint_residual.values.max()),
     }
+
+
+def headings(data: "xr.Dataset", body: str, axis: int = 0, plane: tuple[int, int] = (0, 2)) -> np.ndarray:
+    """Angle [rad] of an axis of a body in a plane of the world (from the first to the second direction), without jumps."""
+    from scipy.spatial.transform import Rotation
+
+    R = Rotation.from_quat(data.body_quaternion.sel(body=body).values, scalar_first=True).as_matrix()
+    return np.unwrap(np.arctan2(R[:, plane[1], axis], R[:, plane[0], axis]))

@@ -17,9 +17,8 @@ TABLE = (
 )
 
 
-def build(p: dict) -> Setup:
-    b = un.Builder("robot-arm", gravity=(0, 0, -p["gravity"]))
-    b.base("ground", shapes=[un.Shape("cylinder", (0.16, 0.04), (0, 0, 0.02), colour=(0.3, 0.3, 0.3))])
+def add_arm(b: un.Builder, p: dict, parent: str, height: float = 0.0) -> None:
+    """The arm, standing on a body at a height [m]; its joints are driven."""
     # cylinders (the document says no more): mass, radius, then centre, length and axis in the frame of the link
     radius = p["radius"]
     solids = (
@@ -31,7 +30,6 @@ def build(p: dict) -> Setup:
         (p["wrist_mass"] / 3, (0, 0, 0.05), 0.1, "z"),
     )
     turn = {"z": (1.0, 0, 0, 0), "x": (0.5**0.5, 0, 0.5**0.5, 0), "y": (0.5**0.5, -(0.5**0.5), 0, 0)}
-    parent = "ground"
     for j, ((alpha, d, r), (m, centre, length, axis)) in enumerate(zip(TABLE, solids), start=1):
         c, s = np.cos(alpha), np.sin(alpha)
         name = f"link{j}"
@@ -43,7 +41,7 @@ def build(p: dict) -> Setup:
             mass=m,
             com=centre,
             inertia=un.cylinder_inertia(m, width, length, axis),
-            position=(d, -r * s, r * c),
+            position=(d, -r * s, r * c + (height if j == 1 else 0.0)),
             rotation=np.array([[1, 0, 0], [0, c, -s], [0, s, c]]),
             shapes=[
                 un.Shape(
@@ -57,6 +55,12 @@ def build(p: dict) -> Setup:
         )
         parent = name
     b.drive(["joint1", "joint2", "joint3"], un.Sinusoid(list(p["amplitude"]), list(p["rate"])))
+
+
+def build(p: dict) -> Setup:
+    b = un.Builder("robot-arm", gravity=(0, 0, -p["gravity"]))
+    b.base("ground", shapes=[un.Shape("cylinder", (0.16, 0.04), (0, 0, 0.02), colour=(0.3, 0.3, 0.3))])
+    add_arm(b, p, "ground")
     system = b.build()
     return Setup(system, system.state(), t_end=10.0, dt=0.01)
 

@@ -36,7 +36,7 @@ class Parameter:
     def allowed(self) -> str:
         """The valid values in words."""
         if self.choices:
-            return f"one of {', '.join(self.choices)}"
+            return f"one of {', '.join(c or '(nothing)' for c in self.choices)}"
         if isinstance(self.default, bool):
             return "true or false"
         if isinstance(self.default, str):

@@ -11,11 +11,15 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
+from undula.constraints.decompose import decompose
+from undula.constraints.reduction import spread_velocities, unknown_velocities
+from undula.constraints.rows import rows_of, tree_of
 from undula.dynamics.hybrid import driven_motion
 from undula.dynamics.model import locomotion_inertia
 from undula.lie import se3, so3
 from undula.lie.small import matvec, solve_spd
 from undula.model.errors import UndulaError
+from undula.model.links import links_of
 from undula.model.system import State, System
 from undula.model.topology import GROUPS
 
@@ -34,6 +38,20 @@ def connection(system: System, q: Float[Array, "nq"]) -> Float[Array, "6 nv"]:
     free = np.zeros(6)
     free[list(GROUPS[system.topology.base_group])] = 1.0
     return solve_spd(locked * np.outer(free, free) + np.diag(1 - free), coupled * free[:, None])
+
+
+def kinematic_connection(system: System, state: State, t: Any = 0.0) -> Float[Array, "6 nv"]:
+    """A(r) of (3.45): where the rows of the constraints give the whole motion, the base twist is -A(r) r'.
+
+    Columns of coordinates that are not driven are zero: their motion follows from the rows as well. Where the rows leave
+    velocities open, this is the part J of eta+ = J r' + H eta_r (document 001, eq. 8), with A = -J.
+    """
+    rows = rows_of(system.ideal, system, state, tree_of(system, links_of(system), state), t)
+    which = unknown_velocities(system)
+    space = decompose(rows.A[:, which])
+    driven = np.array([role == "driven" for role in system.topology.roles], dtype=float)
+    found = jax.vmap(space.solve, 1, 1)(rows.A[:, 6:] * driven)
+    return spread_velocities(found, which, jnp.zeros((6 + system.nv, system.nv)))[:6]
 
 
 def resting_twist(system: System, state: State) -> Float[Array, "6"]:

@@ -209,6 +209,7 @@ class Builder:
             ideal=ideal,
             slipping=slipping,
             reaction_weights=jnp.ones(len(held)),
+            static_reactions=jnp.zeros(len(held)),
             row_names=held + slips,
             least_squares=self._least_squares,
             lower=tuple(table.lower),

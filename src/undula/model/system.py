@@ -118,7 +118,9 @@ class System(eqx.Module):
     slipping: tuple[Any, ...]
     """Constraints whose forces are given by a slip law, packed in the same way"""
     reaction_weights: Float[Array, "rows"]
-    """Where reactions are not unique, the sum of weights times squares is least"""
+    """Where reactions are not unique, the sum of weights times (reaction - static part)^2 is least"""
+    static_reactions: Float[Array, "rows"]
+    """The static part that is wanted [N or N m]"""
     lower: tuple[float, ...] = eqx.field(static=True)
     upper: tuple[float, ...] = eqx.field(static=True)
     row_names: tuple[str, ...] = eqx.field(static=True)
@@ -219,6 +221,7 @@ PARAMETERS = (
     "rest",
     "gravity",
     "reaction_weights",
+    "static_reactions",
 )
 
 
