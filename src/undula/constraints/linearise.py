@@ -9,8 +9,9 @@ import numpy as np
 
 from undula.constraints.decompose import TOLERANCE
 from undula.constraints.quick import quickly_compiled
-from undula.constraints.reduction import hold, reduced_accelerations, spread_velocities, unknown_velocities
+from undula.constraints.reduction import hold, reduced_accelerations, unknown_velocities
 from undula.lie import se3
+from undula.lie.pick import spread
 from undula.model.errors import UndulaError
 from undula.model.links import links_of
 from undula.model.system import State, System, bracket, displaced
@@ -77,7 +78,7 @@ def _derivatives(system: System, state: State, t):
     u0 = jnp.concatenate([start.state.base_twist, start.state.v])
 
     def flow(z):
-        moved, gain = (spread_velocities(x, which, jnp.zeros(6 + system.nv)) for x in (z[:n], z[n:]))
+        moved, gain = (spread(x, which, jnp.zeros(6 + system.nv)) for x in (z[:n], z[n:]))
         at = displaced(system.topology, start.state, moved[:6], moved[6:])
         at = State(at.base, at.q, at.base_twist + gain[:6], at.v + gain[6:])
         held = hold(system, links, t, at)

@@ -14,10 +14,11 @@ import numpy as np
 from jaxtyping import Array, Float, Int
 
 from undula.constraints.decompose import RowSpace, decompose
-from undula.constraints.rows import Rows, Tree, moves_of, pick, rates_of, rows_of, tree_of, with_rates
+from undula.constraints.rows import Rows, Tree, moves_of, rates_of, rows_of, tree_of, with_rates
 from undula.dynamics.hybrid import driven_motion, given_efforts, tree_dynamics
 from undula.dynamics.model import efforts_of, inertia_over_base
 from undula.lie.dense import eliminate
+from undula.lie.pick import pick, spread
 from undula.lie.small import matmul, matvec, tmatvec
 from undula.model.links import Links, links_of
 from undula.model.system import Acceleration, State, System, displaced
@@ -58,13 +59,6 @@ def _stack(base: Array, v: Array) -> Array:
     return jnp.concatenate([base, v])
 
 
-def spread_velocities(x: Array, which: np.ndarray, rest: Array) -> Array:
-    """`rest` with the entries `which` replaced by x."""
-    order = np.arange(len(rest)) + len(which)
-    order[which] = np.arange(len(which))
-    return pick(jnp.concatenate([x, rest]), order)
-
-
 class Held(NamedTuple):
     """A state whose velocities satisfy the constraints, and what was found on the way."""
 
@@ -84,7 +78,7 @@ def hold(system: System, links: Links, t: Any, state: State) -> Held:
     rows = rows_of(system.ideal, system, state, tree, t)
     space = decompose(pick(rows.A.T, which).T, least_squares=system.least_squares)
     u = _stack(state.base_twist, state.v)
-    u = u - spread_velocities(space.solve(matvec(rows.A, u) + rows.driven), which, jnp.zeros(6 + system.nv))
+    u = u - spread(space.solve(matvec(rows.A, u) + rows.driven), which, jnp.zeros(6 + system.nv))
     left = matvec(rows.A, u) + rows.driven
     state = State(state.base, state.q, u[:6], u[6:])
     residual = jnp.abs(jnp.concatenate([left, rows.gap, jnp.zeros(1)])).max()
@@ -106,7 +100,7 @@ def settle(system: System, links: Links, t: Any, state: State) -> State:
     if not any(group.gaps for group in system.ideal):
         return held.state
     which = unknown_velocities(system)
-    step = spread_velocities(-held.space.solve(held.rows.gap), which, jnp.zeros(6 + system.nv))
+    step = spread(-held.space.solve(held.rows.gap), which, jnp.zeros(6 + system.nv))
     return displaced(system.topology, held.state, step[:6], step[6:])
 
 
@@ -158,7 +152,7 @@ def reduced_accelerations(
         found = by_dynamics()
     else:
         found = jax.lax.cond(space.rank == size, by_kinematics, by_dynamics)
-    whole = spread_velocities(found, which, _stack(known.base, known.v))
+    whole = spread(found, which, _stack(known.base, known.v))
     return Acceleration(whole[:6], whole[6:])
 
 

@@ -17,6 +17,7 @@ from undula.constraints.constraint import WORLD, At, BodyMotion, Constraint, mot
 from undula.dynamics.frames import link_frames
 from undula.dynamics.inverse import link_motion
 from undula.joints.kinds import Relative
+from undula.lie.pick import pick
 from undula.lie.small import cross, hat, matmul, matvec, tmatvec
 from undula.model.errors import ModelError
 from undula.model.links import Links, by_link, joint_configuration, joint_rates, relative_motion
@@ -110,21 +111,6 @@ def moves_of(system: System, links: Links, tree: Tree, state: State, known: Acce
         at = links.body_rotation, links.body_position
         parts = (*jax.vmap(pull)(*at, parts[0][l], parts[1][l]), *jax.vmap(pull)(*at, parts[2][l], parts[3][l]))
     return Moves(*(jnp.concatenate([x, jnp.zeros((1, 3))]) for x in parts))
-
-
-def pick(x: Array, index: np.ndarray) -> Array:
-    """x[index] for a static index, without a gather where it is few or evenly spaced: gathers are slow in loops."""
-    flat = np.asarray(index).reshape(-1)
-    if len(flat) == 0:
-        return jnp.zeros((*np.shape(index), *x.shape[1:]))
-    steps = np.unique(np.diff(flat))
-    if len(flat) > 1 and len(steps) == 1 and steps[0] > 0:
-        out = x[flat[0] : flat[-1] + 1 : steps[0]]
-    elif len(flat) <= 24:
-        out = jnp.stack([x[i] for i in flat])
-    else:
-        out = x[flat]
-    return out.reshape(*np.shape(index), *x.shape[1:])
 
 
 class Rows(NamedTuple):

@@ -11,6 +11,7 @@ from undula.actuation.laws import Law
 from undula.dynamics.model import solve_dynamics
 from undula.joints.kinds import KINDS
 from undula.lie import se3
+from undula.lie.pick import spread
 from undula.model.links import Links
 from undula.model.system import Acceleration, State, System, chart_motion, reported_position
 from undula.model.topology import GROUPS
@@ -36,15 +37,6 @@ def driven_motion(system: System, t: Any, state: State) -> tuple[State, Accelera
         v, dv = jnp.where(driven, v_law, v), jnp.where(driven, dv_law, dv)
     base, eta, deta = _driven_base(system, t, state)
     return State(base, q, eta, v), Acceleration(deta, dv)
-
-
-def spread(values: Array, which: np.ndarray, rest: Array) -> Array:
-    """`rest` with the entries `which` replaced by `values`: by a permutation, because XLA turns scatters into slow loops."""
-    if np.array_equal(which, np.arange(len(rest))):
-        return values
-    order = np.arange(len(rest)) + len(which)
-    order[which] = np.arange(len(which))
-    return jnp.concatenate([values, rest])[order]
 
 
 def _configurations(system: System, driven: np.ndarray) -> np.ndarray:

@@ -24,6 +24,12 @@ NAMES = (
     "trikke",
     "mobile-manipulator",
     "bicycle-whipple",
+    "mobile-pendulum",
+    "bicycle",
+    "soft-snakeboard",
+    "four-bar",
+    "hexapod",
+    "rolling-disc",
 )
 
 

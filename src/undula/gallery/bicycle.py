@@ -150,5 +150,5 @@ SCENARIO = Scenario(
     ),
     build=build,
     metrics=metrics,
-    kind="",
+    kind="under-constrained, isostatic, base free in SE3: reduced dynamics of 1 of 7 velocities",
 )

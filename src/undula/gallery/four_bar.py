@@ -80,7 +80,12 @@ SCENARIO = Scenario(
     source="000, appendix A.1 (numbers are ours)",
     parameters=(
         Parameter(
-            "lengths", (0.4, 0.12, 0.42, 0.3), "m", "ground, crank, coupler, rocker; the crank the shortest", 0, open_low=True
+            "lengths",
+            (0.4, 0.12, 0.42, 0.3),
+            "m",
+            "ground, crank, coupler, rocker; the crank the shortest",
+            0,
+            open_low=True,
         ),
         Parameter("density", 1.0, "kg/m", "mass of the bars per length", low=0, open_low=True),
         Parameter("angle", 0.5, "rad", "angle of the crank at the start"),
@@ -97,5 +102,5 @@ SCENARIO = Scenario(
     ),
     build=build,
     metrics=metrics,
-    kind="",
+    kind="fully constrained, isostatic, fixed base: kinematics of the loops",
 )

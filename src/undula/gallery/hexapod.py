@@ -131,5 +131,5 @@ SCENARIO = Scenario(
     ),
     build=build,
     metrics=metrics,
-    kind="",
+    kind="fully constrained, isostatic, fixed base: kinematics of the loops",
 )

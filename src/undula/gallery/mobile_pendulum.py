@@ -81,5 +81,5 @@ SCENARIO = Scenario(
     ),
     build=build,
     metrics=metrics,
-    kind="",
+    kind="fully constrained, fully actuated, hyperstatic, base free in R: reduced dynamics of 1 of 2 velocities",
 )

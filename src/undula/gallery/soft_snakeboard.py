@@ -35,7 +35,15 @@ def build(p: dict) -> Setup:
     for name, x, law in (("front", l, -steer), ("rear", -l, steer)):
         sides = [un.Shape("cylinder", (0.03, 0.02), (0, y, 0.03), WHEEL, AXLE) for y in (-0.08, 0.08)]
         bar = un.Shape("box", (0.02, 0.16, 0.02), (0, 0, 0.03), colour=AXLE)
-        b.body(name, "board", un.Revolute((0, 0, 1), motion=law), inertia=_flat(axle), mass=1e-9, position=(x, 0, 0), shapes=[bar, *sides])  # fmt: skip
+        b.body(
+            name,
+            "board",
+            un.Revolute((0, 0, 1), motion=law),
+            inertia=_flat(axle),
+            mass=1e-9,
+            position=(x, 0, 0),
+            shapes=[bar, *sides],
+        )
         b.constrain(un.Skate(f"{name}_wheels", name))
     b.body(
         "shaft",
@@ -106,5 +114,5 @@ SCENARIO = Scenario(
     ),
     build=build,
     metrics=metrics,
-    kind="",
+    kind="under-constrained, isostatic, base free in SE2: reduced dynamics of 3 of 5 velocities",
 )

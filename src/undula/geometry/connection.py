@@ -12,11 +12,12 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from undula.constraints.decompose import decompose
-from undula.constraints.reduction import spread_velocities, unknown_velocities
+from undula.constraints.reduction import unknown_velocities
 from undula.constraints.rows import rows_of, tree_of
 from undula.dynamics.hybrid import driven_motion
 from undula.dynamics.model import locomotion_inertia
 from undula.lie import se3, so3
+from undula.lie.pick import spread
 from undula.lie.small import matvec, solve_spd
 from undula.model.errors import UndulaError
 from undula.model.links import links_of
@@ -51,7 +52,7 @@ def kinematic_connection(system: System, state: State, t: Any = 0.0) -> Float[Ar
     space = decompose(rows.A[:, which])
     driven = np.array([role == "driven" for role in system.topology.roles], dtype=float)
     found = jax.vmap(space.solve, 1, 1)(rows.A[:, 6:] * driven)
-    return spread_velocities(found, which, jnp.zeros((6 + system.nv, system.nv)))[:6]
+    return spread(found, which, jnp.zeros((6 + system.nv, system.nv)))[:6]
 
 
 def resting_twist(system: System, state: State) -> Float[Array, "6"]:
