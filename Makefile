@@ -33,6 +33,7 @@ lint: $(VENV)/.test
 
 bench: $(VENV)/.test
 	$(BIN)/python benchmarks/run.py
+	$(BIN)/python benchmarks/constraints.py
 
 docs: $(VENV)/.docs
 	$(BIN)/mkdocs build -q --strict

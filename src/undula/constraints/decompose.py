@@ -11,6 +11,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
 from undula.lie.dense import eliminate
+from undula.lie.loops import unrolled
 from undula.lie.small import matmul, matvec, outer, tmatvec
 
 TOLERANCE = 1e-8  # a row counts as independent if this part of its length is new
@@ -93,7 +94,7 @@ def decompose(A: Float[Array, "k n"], tolerance: float = TOLERANCE, least_square
         return (T, U, Q + outer(at, q), W + outer(at, w), fresh * (1 - chosen), j + 1), counts
 
     start = A * scale[:, None], jnp.diag(scale), jnp.zeros((r, n)), jnp.zeros((r, k)), jnp.ones(k), 0
-    (_, left, Q, W, _, _), active = jax.lax.scan(turn, start, None, length=r)
+    (_, left, Q, W, _, _), active = jax.lax.scan(turn, start, None, length=r, unroll=unrolled(r))
     if least_squares:
         L = matmul(A, Q.T)
         W = eliminate(matmul(L.T, L) + jnp.diag(1 - active), L.T)

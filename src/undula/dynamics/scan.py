@@ -6,18 +6,14 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
+from undula.lie.loops import unrolled
 from undula.model.topology import SlotPlan
 
 Tree = Any
 
-UNROLL_ON_GPU = 64  # links
-
 
 def _unroll(xs: Tree) -> int:
-    """How many links a compiled iteration takes: one on the CPU, where loops are compiled whole; all of a short tree on a
-    GPU, where every iteration costs kernel launches."""
-    n = jax.tree.leaves(xs)[0].shape[0]
-    return n if jax.default_backend() == "gpu" and 0 < n <= UNROLL_ON_GPU else 1
+    return unrolled(jax.tree.leaves(xs)[0].shape[0])
 
 
 def _get(buffer: Tree, i) -> Tree:

@@ -8,6 +8,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
+from undula.lie.loops import unrolled
 from undula.lie.small import matvec
 
 LARGE = 16
@@ -28,7 +29,8 @@ def eliminate(A: Float[Array, "n n"], B: Float[Array, "n m"]) -> Float[Array, "n
         T = jnp.where(is_k[:, None], first, T - T[:, :1] * first)
         return jnp.concatenate([T[:, 1:], T[:, :1]], axis=1)  # the finished column leaves
 
-    return jax.lax.fori_loop(0, n, turn, jnp.concatenate([A, B], axis=1))[:, : B.shape[1]]
+    start = jnp.concatenate([A, B], axis=1)
+    return jax.lax.fori_loop(0, n, turn, start, unroll=unrolled(n))[:, : B.shape[1]]
 
 
 def solve(A: Float[Array, "n n"], b: Float[Array, "n"], symmetric: bool = False) -> Float[Array, "n"]:

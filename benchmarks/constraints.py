@@ -1,0 +1,124 @@
+"""Constrained systems on one core: time per step, the share of the reduction, and cost against the number of bodies.
+
+python benchmarks/constraints.py     (part of make bench)
+"""
+
+import os
+
+os.sched_setaffinity(0, {0}) if hasattr(os, "sched_setaffinity") else None  # one core
+
+import time
+
+import jax
+import numpy as np
+
+import undula as un
+from undula import gallery
+from undula.constraints.reduction import hold
+from undula.integrate.simulate import advance_steps
+from undula.model.links import links_of
+
+CASES = (
+    ("snakeboard", {}),
+    ("snake-acm", {"modules": 10}),
+    ("snake-acm", {"modules": 100}),
+    ("bicycle-whipple", {}),
+    ("hexapod", {}),
+)
+
+
+def best(f, repeats=5):
+    """Shortest of several timings of f() [s]."""
+    times = []
+    for _ in range(repeats):
+        start = time.perf_counter()
+        jax.block_until_ready(f())
+        times.append(time.perf_counter() - start)
+    return min(times)
+
+
+def prepared(name, parameters):
+    """System and admissible initial state of a gallery entry, and its own time step."""
+    setup = gallery.load(name).setup(**parameters)
+    state = setup.state if isinstance(setup.state, un.State) else setup.state(setup.system)
+    return setup.system, un.admissible(setup.system, state), setup.dt
+
+
+def times(system, state, dt, steps=500):
+    """Seconds a step, a reduction (rows, ranks, admissible velocities) and of compilation."""
+    run = jax.jit(lambda system, state, n: advance_steps(system, state, 1, n, dt))
+
+    @jax.jit
+    def reduce(system, state, n):
+        links = links_of(system)
+
+        def body(k, state):
+            moved = un.State(state.base, state.q + 1e-12 * state.base_twist[0], state.base_twist, state.v)
+            return hold(system, links, 0.01 + k * 1e-6, moved).state
+
+        return jax.lax.fori_loop(0, n, body, state)
+
+    start = time.perf_counter()
+    jax.block_until_ready(run(system, state, 1))
+    compiled = time.perf_counter() - start
+    jax.block_until_ready(reduce(system, state, 1))
+    step = best(lambda: run(system, state, steps)) / steps
+    return step, best(lambda: reduce(system, state, steps)) / steps, compiled
+
+
+def table():
+    print(
+        f"{'system':24s} {'bodies':>6s} {'rows':>5s} {'unknown':>8s} {'a step':>10s} {'a reduction':>12s} {'share':>6s} {'compile':>8s}"
+    )
+    for name, parameters in CASES:
+        system, state, dt = prepared(name, parameters)
+        step, reduction, compiled = times(system, state, dt, 50 if parameters.get("modules", 0) > 50 else 500)
+        label = name + "".join(f" {v}" for v in parameters.values())
+        unknown = len(system.body_names) and un.classify(system, state).unknown
+        # a step of the Runge-Kutta method reduces four times, and once more where drift is removed
+        print(
+            f"{label:24s} {len(system.body_names):6d} {len(system.row_names):5d} {unknown:8d} {step * 1e6:7.1f} us "
+            f"{reduction * 1e6:9.1f} us {4 * reduction / step:6.0%} {compiled:6.1f} s",
+            flush=True,
+        )
+
+
+def trailer(links):
+    """A board with two skates that carries a chain of driven links: the rows stay two, the bodies grow."""
+    b = un.Builder("trailer", gravity=(0, 0, 0))
+    b.base("board", role="free", group="SE2", mass=1.0, inertia=0.1)
+    b.constrain(un.Skate("front", "board", (0.2, 0, 0), heading=0.3))
+    b.constrain(un.Skate("rear", "board", (-0.2, 0, 0)))
+    for k in range(links):
+        parent = f"link{k - 1}" if k else "board"
+        b.body(f"link{k}", parent, un.Revolute((0, 0, 1)), 0.1, (0.05, 0, 0), 1e-4, position=(0.1 if k else 0.0, 0, 0))
+    b.drive([f"link{k}" for k in range(links)], un.TravellingWave(links, 0.3, 2.0, 0.3))
+    return b.build()
+
+
+def scaling():
+    sizes = (10, 30, 100, 300)
+    found = []
+    for n in sizes:
+        system = trailer(n)
+        found.append(times(system, un.admissible(system, system.state()), 1e-3, 200)[0])
+    slope = np.polyfit(np.log(sizes), np.log(found), 1)[0]
+    print(
+        "two rows, driven links: "
+        + ", ".join(f"{n}: {t * 1e6:.1f} us" for n, t in zip(sizes, found))
+        + f"; exponent {slope:.2f}"
+    )
+
+
+def twenty_seconds():
+    system, state, _ = prepared("snake-acm", {})
+    run = jax.jit(lambda system, state: advance_steps(system, state, 0, 20_000, 1e-3))
+    jax.block_until_ready(run(system, state))
+    print(f"20 s of snake-acm at dt = 1 ms: {best(lambda: run(system, state), 3):.2f} s")
+
+
+if __name__ == "__main__":
+    print(f"JAX {jax.__version__}, one core, float64")
+    table()
+    scaling()
+    twenty_seconds()
