@@ -5,6 +5,7 @@ Equation numbers are those of document 001 unless the thesis is named. Expected 
 
 import re
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -76,6 +77,11 @@ def test_classes(name, n, m, m_locked):
     assert str(found) == scenario.kind
 
 
+@pytest.fixture(scope="module")
+def pendulum():
+    return moved("mobile-pendulum", 400, 0.005, 4, angle=0.4)
+
+
 class TestMobilePendulum:
     """Section VI.A."""
 
@@ -83,13 +89,9 @@ class TestMobilePendulum:
     M = mc + m + 2 * mw
     J = mw * R**2 / 2
 
-    @pytest.fixture(scope="class")
-    def run(self):
-        return moved("mobile-pendulum", 400, 0.005, 4, angle=0.4)
-
-    def test_reduced_dynamics(self, run):
+    def test_reduced_dynamics(self, pendulum):
         """(40), along the motion and integrated."""
-        x = run[1]
+        x = pendulum[1]
         r1, r3 = x.acceleration.v[:, 0], x.position[:, 2]
         assert_allclose(x.acceleration.v[:, 2], -(g * np.sin(r3) + self.R * np.cos(r3) * r1) / self.l, atol=1e-12)
 
@@ -117,58 +119,563 @@ class TestMobilePendulum:
         whole = self.M * self.R**2 * x.acceleration.v[:, 0]
         return -(whole + self.m * self.R * self.l * (np.cos(r3) * a3 - np.sin(r3) * v3**2)) / (2 * self.R)
 
-    def test_torques(self, run):
-        x = run[1]
+    def test_torques(self, pendulum):
+        x = pendulum[1]
         assert_allclose(x.efforts[:, :2], self.torques(x, self.needed(x)), atol=1e-12)
         assert_allclose(x.efforts[:, 0], x.efforts[:, 1], atol=1e-12)
 
-    def test_energy_balance(self, run):
-        mismatch, scale = energy_mismatch(run[1])
+    def test_energy_balance(self, pendulum):
+        mismatch, scale = energy_mismatch(pendulum[1])
         assert mismatch < 1e-5 * scale
 
-    def test_weights_share_the_static_part(self, run):
+    def test_weights_share_the_static_part(self, pendulum):
         """Other weights give another T of (44), the same accelerations."""
-        system, x = run
+        system, x = pendulum
         k = 37
         state = jax.tree.map(lambda y: y[k], x.state)
         weighted = system.replace(reaction_weights=[1.0, 3.0])
         found = solved(weighted, x.t[k], state)
         assert_allclose(found.acceleration.v, x.acceleration.v[k], atol=1e-12)
-        assert_allclose(found.reactions[0], 3 * found.reactions[1], rtol=1e-10)  # least w1 a^2 + w2 b^2 with a + b given
-        whole = x.reactions[k].sum()
-        T = self.needed(x)[k] + whole / 2 - found.reactions[0]  # minus B_a^T lambda_stat
-        expected = self.torques(jax.tree.map(lambda y: y[k : k + 1], x), -(found.reactions[0] - whole))
-        assert np.isfinite(T)
-        assert_allclose(found.efforts[:2], expected[0], atol=1e-12)
+        assert_allclose(
+            found.reactions[0], 3 * found.reactions[1], rtol=1e-10
+        )  # least w1 a^2 + w2 b^2 with a + b given
+        one = jax.tree.map(lambda y: y[k : k + 1], x)
+        assert_allclose(found.efforts[:2], self.torques(one, -found.reactions[1])[0], atol=1e-12)
 
-    def test_static_torques_move_nothing(self, run):
+    def test_static_torques_move_nothing(self, pendulum):
         """Remark 1: wheels forced by the torques (44), with any T, accelerate as (40) says."""
         b = un.Builder("cart")
         b.base("cart", role="free", group="R", mass=self.mc, inertia=0.01)
-        for name, effort in (("front", 0.3), ("rear", -0.1)):
+        for name in ("front", "rear"):
             wheel = un.cylinder_inertia(self.mw, self.R, 0.02, "y")
-            b.body(name, "cart", un.Revolute((0, 1, 0), effort=un.Constant(effort)), self.mw, inertia=wheel)
+            b.body(name, "cart", un.Revolute((0, 1, 0)), self.mw, inertia=wheel)
             b.constrain(un.Wheel(f"{name}_contact", "cart", radius=self.R, roll=name, side=False))
         b.body("pendulum", "cart", un.Revolute((0, -1, 0)), self.m, com=(0, 0, -self.l))
+        b.force(["front", "rear"], un.Constant([0.0, 0.0]))
         forced = b.build()
-        x = run[1]
+        x = pendulum[1]
         k = 37
         state = jax.tree.map(lambda y: y[k], x.state)
         one = jax.tree.map(lambda y: y[k : k + 1], x)
         for T in (0.0, self.needed(x)[k], 25.0, -13.0):
-            tau = self.torques(one, T)[0]
-            (drive,) = forced.efforts
-            law = un.Constant(tau)
-            again = un.System.__class__  # a system with other torques is the same system with another law
-            assert again is not None
-            system = jax.tree_util.tree_unflatten(
-                jax.tree_util.tree_structure(forced),
-                [
-                    jnp.asarray(tau) if leaf is drive.law.level else leaf
-                    for leaf in jax.tree_util.tree_leaves(forced)
-                ],
-            ) if hasattr(drive.law, "level") else None
-            assert system is not None and law is not None
+            system = eqx.tree_at(lambda s: s.efforts[0].law.level, forced, jnp.asarray(self.torques(one, T)[0]))
             found = solved(system, x.t[k], state)
             assert_allclose(found.acceleration.v, x.acceleration.v[k], atol=1e-10)
             assert_allclose(found.acceleration.base[0], self.R * x.acceleration.v[k, 0], atol=1e-10)
+
+
+@pytest.fixture(scope="module")
+def bicycle():
+    given = dict(
+        l2=TestBicycle.l2, l3=TestBicycle.l3, radius=TestBicycle.h, tilt=TestBicycle.alpha, steer=0.6, lean_rate=0.2
+    )
+    return moved("bicycle", 250, 0.004, 5, **given)
+
+
+class TestBicycle:
+    """Section VI.B: the document's axes X up, Y forward, Z to the left."""
+
+    l2, l3, h, alpha = 0.6, 0.45, 0.33, 0.35
+
+    def test_kinematics(self, bicycle):
+        """(49) to (54): all velocities but the rate of the lean follow from the handlebars and the rear wheel."""
+        system, x = bicycle
+        steer, front, rear = (system.coordinate(n) for n in ("steer", "front_wheel", "rear_wheel"))
+        eta, v, r1 = np.asarray(x.state.base_twist), np.asarray(x.state.v), np.asarray(x.position[:, steer])
+        assert np.ptp(r1) > 0.5 and np.ptp(eta[:, 4]) > 0.1
+        psi = self.h * np.cos(self.alpha) * np.tan(r1) / (self.l2 + self.l3)  # (52)
+        zero = 0 * psi
+        expected = np.stack([zero, self.h + zero, psi * self.l3, psi, zero, zero], 1) * v[:, [rear]]  # (51)
+        expected[:, 4] = eta[:, 4]
+        assert_allclose(eta, expected, atol=1e-12)
+        ca, sa = np.cos(self.alpha), np.sin(self.alpha)
+        turned = (np.cos(r1) + ca**2 * np.sin(r1) * np.tan(r1)) * v[:, rear]
+        assert_allclose(v[:, front], turned - sa * ca * np.sin(r1) * v[:, steer], atol=1e-11)  # (53)
+
+    def test_energy_balance(self, bicycle):
+        mismatch, scale = energy_mismatch(bicycle[1])
+        assert mismatch < 1e-4 * scale
+
+    def test_falls_like_a_pendulum(self, bicycle):
+        """Unsteered, (55) is the fall about the line of contact; the wheels' spin does not matter."""
+        system = gallery.load("bicycle").setup(l2=self.l2, l3=self.l3, radius=self.h, tilt=self.alpha, steer=0.0).system
+        lean = 0.3
+        turn = Rotation.from_matrix(np.asarray(bicycle[0].base_pose.rotation)) * Rotation.from_rotvec((0, lean, 0))
+        state = system.state(base_quaternion=turn.as_quat(scalar_first=True), base_twist=(0, 0, 0, 0, 0.7, 0))
+        found = solved(system, 0.0, state)
+        M, m, c, I, h = 80.0, 2.0, 1.0, 9.0, self.h
+        line = I + M * c**2 + 2 * (m * h**2 / 2 + m * h**2)
+        assert_allclose(found.acceleration.base[4], (M * c + 2 * m * h) * g * np.sin(lean) / line, rtol=1e-12)
+
+
+@pytest.fixture(scope="module")
+def disc():
+    known = TestRollingDisc
+    spin = known.axial - known.turning * np.sin(known.lean)
+    given = dict(radius=known.r, lean=known.lean, turning=known.turning, spin=spin)
+    return moved("rolling-disc", 800, 0.005, 8, **given)
+
+
+class TestRollingDisc:
+    """A thin disc on a circle. Axes: n ahead, e along the axle, u from the contact to the centre; e.z = sin(lean)."""
+
+    r, lean, turning = 0.3, 0.25, -1.7
+    # moment about the centre along n: (m r^2 + I_e) w_e W cos + m g r sin = I_u W^2 cos sin, with W the turning
+    axial = (r * turning**2 * np.cos(lean) / 4 - g) * np.tan(lean) / (1.5 * r * turning)
+
+    def test_steady_circle(self, disc):
+        x = disc[1]
+        R, t, W = matrices(x.state.base.quaternion), np.asarray(x.t), self.turning
+        assert_allclose(R[:, 2, 1], np.sin(self.lean), atol=1e-8)
+        assert_allclose(np.unwrap(np.arctan2(-R[:, 0, 1], R[:, 1, 1])), W * t, atol=1e-7)
+        radius = self.r * self.axial / W
+        circle = np.stack([radius * np.sin(W * t), radius * (1 - np.cos(W * t)), 0 * t + self.r * np.cos(self.lean)], 1)
+        assert_allclose(x.state.base.position, circle, atol=1e-7)
+
+    def test_reactions(self, disc):
+        """The ground carries the weight and bends the path."""
+        x = disc[1]
+        assert_allclose(x.reactions[:, 0], g, rtol=1e-6)
+        assert_allclose(np.abs(x.reactions[:, 1]), self.r * self.axial * abs(self.turning), rtol=1e-6)
+        assert_allclose(x.reactions[:, 2], 0, atol=1e-6)
+
+    def test_energy(self, disc):
+        energy = np.asarray(disc[1].energy_kinetic + disc[1].energy_potential)
+        c, W = np.cos(self.lean), self.turning
+        exact = 0.75 * (self.r * self.axial) ** 2 + (self.r * W * c) ** 2 / 8 + g * self.r * c
+        assert_allclose(energy, exact, rtol=1e-10)
+
+
+class FourBar:
+    """Closed forms of a four-bar linkage in the x-z plane, from the crank's angle a."""
+
+    ground, crank, coupler, rocker, density = 0.4, 0.12, 0.42, 0.3, 1.0
+
+    def angles(self, a):
+        """(coupler, rocker) from x towards z: intersection of two circles, the open branch."""
+        B = self.crank * jnp.stack([jnp.cos(a), jnp.sin(a)])
+        D = jnp.array([self.ground, 0.0])
+        d = D - B
+        square = d @ d
+        along = (square + self.coupler**2 - self.rocker**2) / 2
+        off = jnp.sqrt(self.coupler**2 * square - along**2)
+        C = B + (along * d + off * jnp.array([[0.0, -1.0], [1.0, 0.0]]) @ d) / square
+        return jnp.stack([jnp.arctan2(*(C - B)[::-1]), jnp.arctan2(*(C - D)[::-1])])
+
+    def centres(self, a):
+        """Angles and centres of the three bars."""
+        c, d = self.angles(a)
+
+        def ray(x):
+            return jnp.stack([jnp.cos(x), jnp.sin(x)])
+
+        B, D = self.crank * ray(a), jnp.array([self.ground, 0.0])
+        middles = jnp.stack([B / 2, B + self.coupler / 2 * ray(c), D + self.rocker / 2 * ray(d)])
+        return jnp.stack([a, c, d]), middles
+
+    def inertia(self, a):
+        """J(a) of the kinetic energy J a'^2 / 2; thin rods but for their radius of 1 cm, as the gallery has it."""
+        turns, moves = jax.jacfwd(self.centres)(a)
+        total = 0.0
+        for k, l in enumerate((self.crank, self.coupler, self.rocker)):
+            m = self.density * l
+            total = total + m * moves[k] @ moves[k] + m * (l**2 / 12 + 0.01**2 / 4) * turns[k] ** 2
+        return total
+
+    def weight(self, a):
+        lengths = jnp.array([self.crank, self.coupler, self.rocker])
+        return g * self.density * (lengths * self.centres(a)[1][:, 1]).sum()
+
+    def torque(self, a, v, gain):
+        """Lagrange's equation of the one degree of freedom: the virtual work behind (A.4) of the thesis."""
+        slope = jax.grad(self.inertia)(a)
+        return self.inertia(a) * gain + slope * v**2 / 2 + jax.grad(self.weight)(a)
+
+
+BAR = FourBar()
+exact_torque = jax.jit(jax.vmap(BAR.torque, (0, None, None)))
+exact_angles = jax.jit(jax.vmap(lambda a: (BAR.angles(a), jax.jacfwd(BAR.angles)(a), jax.hessian(BAR.angles)(a))))
+
+
+@pytest.fixture(scope="module")
+def four_bar():
+    return moved("four-bar", 200, 2 * np.pi / 6 / 200, 2)
+
+
+class TestFourBar:
+    """Closed loops (thesis, appendix A.1)."""
+
+    w, start = 6.0, 0.5
+
+    def test_motion(self, four_bar):
+        system, x = four_bar
+        a = self.start + self.w * np.asarray(x.t)
+        angles, slopes, _ = exact_angles(a)
+        i = [system.coordinate(n) for n in ("coupler", "rocker")]
+        assert_allclose(x.position[:, i[0]] + a, angles[:, 0], atol=1e-9)
+        assert_allclose(x.position[:, i[1]], angles[:, 1], atol=1e-9)
+        assert_allclose(x.state.v[:, i[0]] + self.w, self.w * slopes[:, 0], atol=1e-8)
+        assert_allclose(x.state.v[:, i[1]], self.w * slopes[:, 1], atol=1e-8)
+
+    def test_torque(self, four_bar):
+        system, x = four_bar
+        tau = np.asarray(x.efforts[:, system.coordinate("crank")])
+        assert_allclose(tau, exact_torque(self.start + self.w * x.t, self.w, 0.0), atol=1e-8)
+
+    def test_power(self, four_bar):
+        """tau_a . r'_a is the rate of the energy."""
+        x = four_bar[1]
+        a = jnp.asarray(self.start + self.w * x.t)
+        rate = jax.vmap(jax.grad(lambda a: BAR.inertia(a) * self.w**2 / 2 + BAR.weight(a)))(a) * self.w
+        assert_allclose(x.power_actuators, rate, atol=1e-8)
+        total = jax.vmap(lambda a: BAR.inertia(a) * self.w**2 / 2 + BAR.weight(a))(a)
+        assert_allclose(x.energy_kinetic + x.energy_potential, total, atol=1e-9)
+
+    def test_reaction(self, four_bar):
+        """Moments on the rocker about its pivot: the row y is at right angles to it, the multiplier acts on the coupler."""
+        system, x = four_bar
+        _, _, curvature = exact_angles(self.start + self.w * np.asarray(x.t))
+        l = BAR.rocker
+        gain = np.asarray(curvature[:, 1]) * self.w**2
+        weight = BAR.density * l * g * l / 2 * np.cos(x.position[:, system.coordinate("rocker")])
+        spin = BAR.density * l * (l**2 / 3 + 0.01**2 / 4) * gain
+        assert_allclose(x.reactions[:, system.row_names.index("loop.y")], -(spin + weight) / l, atol=1e-8)
+
+    @pytest.mark.parametrize(
+        "cut, closure, rows",
+        [("crank-coupler", "line", 2), ("rocker-ground", "line", 2), ("coupler-rocker", "revolute", 5)],
+    )
+    def test_cut_elsewhere(self, four_bar, cut, closure, rows):
+        """The place of the cut, and redundant rows, change neither the motion nor the torque."""
+        x = four_bar[1]
+        setup = gallery.load("four-bar").setup(cut=cut, closure=closure)
+        system, k = setup.system, 0
+        found = solved(system, 0.0, un.admissible(system, setup.state(system)))
+        at = motion_of_bodies(system, found.state)
+        for name in ("crank", "coupler", "rocker"):
+            same = np.asarray(x.bodies.quaternion[k, four_bar[0].body(name)])
+            assert_allclose(abs(same @ at.quaternion[system.body(name)]), 1.0, atol=1e-12)
+        i, j = (s.coordinate("crank") for s in (four_bar[0], system))
+        assert_allclose(found.efforts[j], x.efforts[k, i], atol=1e-9)
+        kind = un.classify(system, found.state)
+        assert (kind.rows, kind.m_locked) == (rows, 2)
+        assert kind.statics == ("isostatic" if rows == 2 else "hyperstatic")
+        if rows == 5:  # nothing pushes the bars out of their plane: the shortest reactions have no such part
+            assert_allclose(found.reactions[:2], x.reactions[k], atol=1e-8)
+            assert_allclose(found.reactions[2:], 0, atol=1e-8)
+
+
+motion_of_bodies = quickly_compiled(un.body_poses)
+
+
+def passive_loop(cut="coupler-rocker", rocker=BAR.rocker, closures=1):
+    """The four-bar linkage with a crank that nothing drives."""
+    b = un.Builder("loop", gravity=(0, 0, -g))
+    b.base("ground")
+
+    def bar(name, parent, at, length, side=1):
+        m = BAR.density * length
+        inertia = un.cylinder_inertia(m, 0.01, length, "x")
+        b.body(name, parent, un.Revolute((0, -1, 0)), m, (side * length / 2, 0, 0), inertia, (at, 0, 0))
+
+    bar("crank", "ground", 0.0, BAR.crank)
+    if cut == "coupler-rocker":
+        bar("coupler", "crank", BAR.crank, BAR.coupler)
+        bar("rocker", "ground", BAR.ground, rocker)
+        ends = "coupler", "rocker", (BAR.coupler, 0, 0), (rocker, 0, 0)
+    else:
+        bar("rocker", "ground", BAR.ground, rocker)
+        bar("coupler", "rocker", rocker, BAR.coupler, -1)
+        ends = "coupler", "crank", (-BAR.coupler, 0, 0), (BAR.crank, 0, 0)
+    for k in range(closures):
+        b.constrain(un.Closure(f"loop{k + 1}", *ends[:2], position=ends[2], other_position=ends[3], holds=("x", "z")))
+    return b.build()
+
+
+def loop_state(system, a, cut="coupler-rocker"):
+    c, d = (float(x) for x in BAR.angles(jnp.asarray(a)))
+    given = {"coupler": c - a, "rocker": d} if cut == "coupler-rocker" else {"rocker": d, "coupler": c - d}
+    return system.state({"crank": a, **given})
+
+
+@pytest.fixture(scope="module")
+def loop():
+    system = passive_loop()
+    start = un.admissible(system, loop_state(system, 1.2))
+    return system, motion(system, start, 0.001, 600, 10)
+
+
+class TestPassiveLoop:
+    """A loop that dynamics move: one velocity of three."""
+
+    def test_closed_form(self, loop):
+        system, x = loop
+        assert un.classify(system, loop_state(system, 1.2)).m_locked == 2
+
+        def fall(t, y):
+            return [y[1], -BAR.torque(y[0], y[1], 0.0) / BAR.inertia(y[0])]
+
+        compiled = jax.jit(lambda y: jnp.stack(fall(0.0, y)))
+        exact = scipy.integrate.solve_ivp(
+            lambda t, y: np.asarray(compiled(y)), (0, 0.6), [1.2, 0.0], rtol=1e-11, atol=1e-12, t_eval=np.asarray(x.t)
+        )
+        assert np.ptp(exact.y[0]) > 1
+        assert_allclose(x.position[:, 0], exact.y[0], atol=1e-8)
+        assert_allclose(x.state.v[:, 0], exact.y[1], atol=1e-7)
+
+    def test_energy(self, loop):
+        x = loop[1]
+        assert np.max(x.residual) < 1e-8
+        energy = np.asarray(x.energy_kinetic + x.energy_potential)
+        assert_allclose(energy, energy[0], atol=1e-9)
+
+    def test_cut_elsewhere(self, loop):
+        system = passive_loop("crank-coupler")
+        start = un.admissible(system, loop_state(system, 1.2, "crank-coupler"))
+        x = motion(system, start, 0.001, 600, 10)
+        assert np.max(x.residual) < 1e-8
+        for name in ("crank", "coupler", "rocker"):
+            a, b = (y.bodies.quaternion[:, s.body(name)] for s, y in (loop, (system, x)))
+            turned = Rotation.from_quat(a, scalar_first=True).inv() * Rotation.from_quat(b, scalar_first=True)
+            assert turned.magnitude().max() < 1e-9
+
+    def test_redundant(self, loop):
+        """The same closure twice: accepted, said to be hyperstatic, each takes half; no acceleration changes."""
+        system = passive_loop(closures=2)
+        state = jax.tree.map(lambda y: y[20], loop[1].state)
+        found = solved(system, 0.2, state)
+        kind = un.classify(system, state)
+        assert (kind.statics, kind.rows, kind.m_locked) == ("hyperstatic", 4, 2)
+        assert_allclose(found.acceleration.v, loop[1].acceleration.v[20], atol=1e-9)
+        assert_allclose(found.reactions, np.tile(loop[1].reactions[20] / 2, 2), atol=1e-9)
+        found = solved(system.replace(reaction_weights=[1.0, 1.0, 4.0, 4.0]), 0.2, state)
+        assert_allclose(found.acceleration.v, loop[1].acceleration.v[20], atol=1e-9)
+        assert_allclose(found.reactions[:2], 4 * found.reactions[2:], atol=1e-9)
+
+    def test_impossible(self):
+        """A rocker that is too short by 0.15 m for the crank's angle: refused with what remains."""
+        a = np.pi
+        short = 0.4 + 0.12 - 0.42 - 0.05
+        system = passive_loop(rocker=short)
+        with pytest.raises(un.UndulaError, match="cannot be assembled") as refusal:
+            # the crank is free: it too would move, so it is held by the other end of its reach
+            un.assemble(held(short), held(short).state({"coupler": -a, "rocker": 1.0}))
+        left = [float(x) for x in re.findall(r"by ([0-9.e+-]+)", str(refusal.value))]
+        assert "loop" in str(refusal.value)
+        assert np.hypot(*left) >= 0.0499
+        assert un.assemble(system, system.state({"crank": 0.5, "coupler": -0.3, "rocker": 2.0})) is not None
+
+
+def held(rocker):
+    """The linkage with a crank that points away from the rocker, for good."""
+    b = un.Builder("loop", gravity=(0, 0, -g))
+    b.base("ground")
+    rod = dict(mass=1.0, inertia=0.01)
+    b.body("crank", "ground", un.Revolute((0, -1, 0), motion=un.Constant(np.pi)), **rod)
+    b.body("coupler", "crank", un.Revolute((0, -1, 0)), position=(BAR.crank, 0, 0), **rod)
+    b.body("rocker", "ground", un.Revolute((0, -1, 0)), position=(BAR.ground, 0, 0), **rod)
+    ends = dict(position=(BAR.coupler, 0, 0), other_position=(rocker, 0, 0))
+    b.constrain(un.Closure("loop", "coupler", "rocker", holds=("x", "z"), **ends))
+    return b.build()
+
+
+@pytest.fixture(scope="module")
+def platform():
+    return moved("hexapod", 80, 0.04, 4)
+
+
+class TestHexapod:
+    """A Stewart platform."""
+
+    def pose(self, t):
+        """What the legs' lengths were made for: the gallery's default motion."""
+        wave = np.sin(2 * t[:, None] + np.array([0, np.pi / 2, 0, np.pi / 2, 0, 0]))
+        return wave * np.array([0.1, 0.1, 0.08, 0.2, 0.2, 0.3]) + np.array([0, 0, 0.7, 0, 0, 0])
+
+    def test_inverse_kinematics(self, platform):
+        """Lengths from the pose of the platform; the pose is the one commanded."""
+        system, x = platform
+        k = system.body("platform")
+        p, R = np.asarray(x.bodies.position[:, k]), matrices(x.bodies.quaternion[:, k])
+        feet, tips = hexapod.places({v.name: v.default for v in hexapod.SCENARIO.parameters})
+        lengths = np.linalg.norm(p[:, None] + np.einsum("tij,kj->tki", R, tips) - feet, axis=2)
+        i = [system.coordinate(f"leg{j}") for j in range(1, 7)]
+        assert np.ptp(lengths, axis=0).min() > 0.05
+        assert_allclose(x.position[:, i], lengths, atol=1e-9)
+        wanted = self.pose(np.asarray(x.t))
+        assert_allclose(p, wanted[:, :3], atol=1e-8)
+        assert_allclose(R, Rotation.from_rotvec(wanted[:, 3:]).as_matrix(), atol=1e-8)
+
+    def test_energy_balance(self, platform):
+        mismatch, scale = energy_mismatch(platform[1])
+        assert mismatch < 1e-3 * scale
+
+    def test_forces_at_rest(self):
+        """Virtual work: the forces of the legs times the gradients of their lengths are the gradient of the weight."""
+        setup = gallery.load("hexapod").setup(rate=1e-5)
+        found = solved(setup.system, 0.0, un.admissible(setup.system, setup.state(setup.system)))
+        feet, tips = (jnp.asarray(x) for x in hexapod.places({v.name: v.default for v in hexapod.SCENARIO.parameters}))
+        home = jnp.array([0.0, 0.0, 0.7])
+        half = 0.55 * jnp.linalg.norm(home + tips - feet, axis=1)
+
+        def turned(x):  # Rodrigues' formula about the x axis and beyond, by its series-free matrix exponential
+            a, b, c = x
+            return jax.scipy.linalg.expm(jnp.array([[0, -c, b], [c, 0, -a], [-b, a, 0]]))
+
+        def lengths_and_weight(x):
+            ball = x[:3] + tips @ turned(x[3:]).T
+            legs = ball - feet
+            lengths = jnp.sqrt((legs**2).sum(1))
+            rise = legs[:, 2] / lengths  # of the cylinders' centres above the feet, of the rods' below the balls
+            return lengths, g * (10.0 * x[2] + (half / 2 * rise + ball[:, 2] - half / 2 * rise).sum())
+
+        x = jnp.asarray(self.pose(np.zeros(1))[0])
+        J, weight = jax.jacobian(lengths_and_weight)(x)
+        i = np.array([setup.system.coordinate(f"leg{j}") for j in range(1, 7)])
+        assert_allclose(np.asarray(J).T @ np.asarray(found.efforts)[i], weight, atol=1e-6)
+
+
+@pytest.fixture(scope="module")
+def snakeboards():
+    return {k: moved("soft-snakeboard", 800, 0.002, 4, stiffness=k) for k in (1.0, 4.0)}
+
+
+class TestSoftSnakeboard:
+    """Section VII.A."""
+
+    l, m, Ir = 0.2, 2.0, 0.001 + 2 * 0.3**3 / 3
+    a, b, w = 0.5, 0.7, 4.0
+
+    def rigid(self, t):
+        """(V_x, W_z) of the rigid snakeboard: eta = H_ee xi with H_ee = (-2 l cos^2, 0, sin 2 phi)."""
+
+        def rate(s, y):
+            phi, spin = self.a * np.sin(self.w * s), self.a * self.w * np.cos(self.w * s)
+            gain = -self.b * self.w**2 * np.sin(self.w * s)
+            return [np.tan(phi) * (spin * y[0] - self.Ir / (2 * self.m * self.l**2) * gain)]
+
+        xi = scipy.integrate.solve_ivp(rate, (0, t[-1]), [0.0], rtol=1e-10, atol=1e-13, t_eval=t).y[0]
+        phi = self.a * np.sin(self.w * t)
+        return np.stack([-2 * self.l * np.cos(phi) ** 2 * xi, np.sin(2 * phi) * xi], 1)
+
+    def test_tends_to_the_rigid_one(self, snakeboards):
+        """The error goes like 1/stiffness."""
+        error = {}
+        for k, (_, x) in snakeboards.items():
+            exact = self.rigid(np.asarray(x.t))
+            error[k] = np.abs(np.asarray(x.state.base_twist)[:, [0, 5]] - exact).max() / np.abs(exact).max()
+        assert error[4.0] < 0.02
+        assert 3 < error[1.0] / error[4.0] < 5
+
+    def test_constraints(self, snakeboards):
+        """(60): the twist is in the span of H_ee, whatever the beams do."""
+        _, x = snakeboards[1.0]
+        phi = self.a * np.sin(self.w * np.asarray(x.t))
+        eta = np.asarray(x.state.base_twist)
+        assert_allclose(eta[:, 0] * np.sin(2 * phi), -2 * self.l * np.cos(phi) ** 2 * eta[:, 5], atol=1e-10)
+        assert_allclose(eta[:, [1, 2, 3, 4]], 0, atol=1e-10)
+
+    def test_energy_balance(self, snakeboards):
+        """With springs and dampers: what the motors give is in the energy or in the dampers."""
+        for _, x in snakeboards.values():
+            mismatch, scale = energy_mismatch(x)
+            assert np.min(x.power_external) < 0
+            assert mismatch < 1e-4 * scale
+
+
+class TestFlexible:
+    """Appendix B: bodies with assumed modes."""
+
+    L, rho, EI = 0.7, 0.4, 3.0
+    roots = np.array([1.875104068711961, 4.694091132974175, 7.854757438237613])  # of cos z cosh z = -1
+
+    def beam(self, **options):
+        b = un.Builder("beam")
+        b.base("wall")
+        un.add_beam(b, "beam", "wall", self.L, self.rho, self.EI, **options)
+        return b.build()
+
+    def test_natural_frequencies(self):
+        system = self.beam(modes=3, nodes=12)
+        M = mass_matrix(system, system.state())
+        squares = scipy.linalg.eigh(np.diag(system.stiffness), M, eigvals_only=True)
+        assert_allclose(np.sqrt(squares), self.roots**2 * np.sqrt(self.EI / (self.rho * self.L**4)), rtol=1e-10)
+
+    def test_modes(self):
+        """Clamped, 1 at the tip, and with curvatures whose integral is the stiffness."""
+        found = un.clamped_modes(3, self.L, 40)
+        assert_allclose(found.roots, self.roots, rtol=1e-13)
+        assert_allclose([found.positions[-1], *found.shapes[:, -1]], [self.L, 1, 1, 1], rtol=1e-13)
+        for k, z in enumerate(self.roots):
+            s = (np.cosh(z) + np.cos(z)) / (np.sinh(z) + np.sin(z))
+
+            def shape(x, sign, s=s, z=z):
+                y = z * x / self.L
+                return np.cosh(y) + sign * np.cos(y) - s * (np.sinh(y) + sign * np.sin(y))
+
+            assert_allclose(found.shapes[k], shape(found.positions, -1) / shape(self.L, -1), atol=1e-11)
+            bent = (z / self.L) ** 2 * shape(found.positions, 1) / shape(self.L, -1)
+            assert_allclose((found.weights * bent**2).sum(), found.curvatures[k], rtol=1e-10)
+
+    def test_sag(self):
+        """Under its own weight a beam's tip sags by rho g L^4 / (8 EI); the modes add up to it."""
+        system = self.beam(modes=6, nodes=24, bends=(0, 0, 1))
+        sag = np.asarray(gravity_efforts(system, system.state()).v) / np.asarray(system.stiffness)
+        assert_allclose(abs(sag.sum()), self.rho * g * self.L**4 / (8 * self.EI), rtol=2e-5)
+
+    def test_any_scale_of_modes(self):
+        """A mode five times as long has coordinates a fifth as large; the leader's own displacement need not be 1."""
+        found = un.clamped_modes(2, self.L, 6)
+        places = found.positions[:, None] * np.array([0, 0, 1.0])
+        masses = []
+        for scale in (1.0, 5.0):
+            b = un.Builder("body", gravity=(0, 0, 0))
+            b.base("wall")
+            field = scale * found.shapes[:, :, None] * np.array([0.6, 0.8, 0])
+            names = un.add_flexible(b, "body", "wall", places, self.rho * found.weights, field, [1.0, 2.0])
+            system = b.build()
+            assert names == system.coordinate_names == ("body.mode1", "body.mode2")
+            masses.append(mass_matrix(system, system.state()))
+        assert_allclose(masses[1], 25 * masses[0], rtol=1e-12)
+
+    @pytest.mark.parametrize("stiff", [False, True])
+    def test_spinning(self, stiff):
+        """A hub with a beam that bends in two planes, adrift: energy and momenta are kept; a stiff one turns as a rigid rod."""
+        b = un.Builder("hub", gravity=(0, 0, 0))
+        hub, L, rho = np.array([0.02, 0.03, 0.04]), 0.5, 0.5
+        b.base("hub", role="free", mass=1.0, inertia=hub)
+        EI = 20.0 if stiff else 0.5
+        un.add_beam(b, "beam", "hub", L, rho, EI, bends=[(0, 1, 0), (0, 0, 1)], nodes=5)
+        system = b.build()
+        spin = np.array([0.5, 1.0, 2.0])
+        start = system.state(base_twist=(0, 0, 0, *spin))
+        x = motion(system, start, 0.002, 400, 4)
+        energy = np.asarray(x.energy_kinetic + x.energy_potential)
+        assert_allclose(energy, energy[0], rtol=1e-6)
+        momenta = np.asarray(jax.vmap(lambda s: un.momentum(system, s, "world"))(x.state))
+        assert_allclose(momenta, np.broadcast_to(momenta[0], momenta.shape), atol=1e-8)
+        m = rho * L
+        centre = m * L / 2 / (1 + m)  # of the rigid body: hub and thin rod
+        rod = m * L**2 / 12 + m * (L / 2 - centre) ** 2 + centre**2
+        I = hub + np.array([0, rod, rod])
+        euler = scipy.integrate.solve_ivp(
+            lambda t, w: np.cross(I * w, w) / I, (0, 0.8), spin, rtol=1e-10, atol=1e-12, t_eval=np.asarray(x.t)
+        )
+        error = np.abs(np.asarray(x.state.base_twist)[:, 3:] - euler.y.T).max()
+        assert error < 0.01 if stiff else error > 0.05
+
+    @pytest.mark.parametrize(
+        "options, words",
+        [
+            (dict(bends=(1, 0, 0)), "bends at right angles"),
+            (dict(modes=0), "count of clamped_modes = 0"),
+            (dict(damping=-1.0), "damping of 'beam'"),
+        ],
+    )
+    def test_refusals(self, options, words):
+        with pytest.raises(un.ModelError, match=words):
+            self.beam(**options)
+
+
+mass_matrix = quickly_compiled(un.mass_matrix)
+gravity_efforts = quickly_compiled(un.gravity_efforts)

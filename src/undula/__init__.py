@@ -36,6 +36,7 @@ from undula.constraints.kinds import (
     Coupling as Coupling,
     MecanumWheel as MecanumWheel,
     PointOnPlane as PointOnPlane,
+    PrescribedFrame as PrescribedFrame,
     PrescribedPoint as PrescribedPoint,
     RollingDisc as RollingDisc,
     RollingSphere as RollingSphere,

@@ -74,7 +74,7 @@ def decompose(A: Float[Array, "k n"], tolerance: float = TOLERANCE, least_square
     index = jnp.arange(k)
 
     def turn(carry, _):
-        T, U, Q, W, fresh, j = carry
+        T, U, Q, W, fresh, spent, j = carry
         norms = (T * T).sum(1) * fresh
         chosen = (index == jnp.argmax(norms)).astype(A.dtype)
         row, how = tmatvec(T, chosen), tmatvec(U, chosen)
@@ -88,13 +88,12 @@ def decompose(A: Float[Array, "k n"], tolerance: float = TOLERANCE, least_square
         c = matvec(T, q)
         T, U = T - outer(c, q), U - outer(c, w)
         at = (jnp.arange(r) == j).astype(A.dtype)
-        # the pivot row has given all it had; a row that does not count stays for the left kernel
-        done = chosen * counts
-        U = U * (1 - done)[:, None]
-        return (T, U, Q + outer(at, q), W + outer(at, w), fresh * (1 - chosen), j + 1), counts
+        found = Q + outer(at, q), W + outer(at, w)
+        return (T, U, *found, fresh * (1 - chosen), spent + chosen * counts, j + 1), counts
 
-    start = A * scale[:, None], jnp.diag(scale), jnp.zeros((r, n)), jnp.zeros((r, k)), jnp.ones(k), 0
-    (_, left, Q, W, _, _), active = jax.lax.scan(turn, start, None, length=r, unroll=unrolled(r))
+    start = A * scale[:, None], jnp.diag(scale), jnp.zeros((r, n)), jnp.zeros((r, k)), jnp.ones(k), jnp.zeros(k), 0
+    (_, left, Q, W, _, spent, _), active = jax.lax.scan(turn, start, None, length=r, unroll=unrolled(r))
+    left = left * (1 - spent)[:, None]  # pivot rows have given all they had
     if least_squares:
         L = matmul(A, Q.T)
         W = eliminate(matmul(L.T, L) + jnp.diag(1 - active), L.T)

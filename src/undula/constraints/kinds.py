@@ -10,6 +10,7 @@ from jaxtyping import Array, Float
 from undula.actuation.laws import Law
 from undula.constraints.constraint import WORLD, At, BodyMotion, Constraint
 from undula.lie import so3
+from undula.lie.pick import pick, spread
 from undula.lie.small import cross, matmul, tmatvec
 from undula.model.errors import ModelError, as_vector
 
@@ -400,6 +401,41 @@ class PrescribedPoint(Constraint):
     @property
     def labels(self) -> tuple[str, ...]:
         return tuple("xyz"[k] for k in self.holds) if len(self.holds) > 1 else ("",)
+
+
+class PrescribedFrame(Constraint):
+    """Imposes the motion of a body's frame in the world: a law of position [m] and rotation vector [rad].
+
+    `holds`: which components (x, y, z, rx, ry, rz) are imposed, one component of the law each, in this order; the others
+    count as zero where the rotation needs them.
+    """
+
+    law: Law
+    holds: tuple[str, ...] = eqx.field(static=True)
+
+    def __init__(self, name: str, body: str, law: Law, holds: tuple[str, ...] = COMPONENTS):
+        self.name, self.bodies, self.coordinates = name, (body,), ()
+        self.holds = tuple(holds)
+        for c in self.holds:
+            if c not in COMPONENTS:
+                raise ModelError(f"the constraint '{name}' holds {c!r}; it must be among {', '.join(COMPONENTS)}.")
+        if law.shape != (len(self.holds),):
+            raise ModelError(
+                f"the law of the constraint '{name}' has the shape {law.shape}; it must be ({len(self.holds)},)."
+            )
+        self.law = law
+
+    def gap(self, at: At) -> Float[Array, "g"]:
+        (b,) = at.bodies
+        which = np.array([COMPONENTS.index(c) for c in self.holds])
+        wanted = spread(self.law.value(at.t), which, jnp.zeros(6))
+        R = matmul(so3.to_matrix(so3.exp(wanted[3:])).T, b.R)
+        turned = jnp.stack([R[2, 1] - R[1, 2], R[0, 2] - R[2, 0], R[1, 0] - R[0, 1]]) / 2
+        return pick(jnp.concatenate([b.p - wanted[:3], turned]), which)
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        return self.holds if len(self.holds) > 1 else ("",)
 
 
 def _positive(value: Any, what: str) -> Array:

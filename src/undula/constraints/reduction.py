@@ -141,6 +141,8 @@ def reduced_accelerations(
         right = jnp.concatenate([pick(lack, which)[:, None], space.Q.T], axis=1)
         found = eliminate(M, right)
         free, Y = found[:, 0], found[:, 1:]
+        if not space.Q.shape[0]:
+            return free
         G = matmul(space.Q, Y) + jnp.diag(1 - space.active)
         mu = eliminate(G, (needed - matvec(space.Q, free))[:, None])[:, 0]
         return free + matvec(Y, mu)

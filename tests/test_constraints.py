@@ -1,0 +1,372 @@
+"""Constraints: row spaces, every kind against a closed form or a joint of the same freedom, reactions, linearisation."""
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+
+import undula as un
+from undula.constraints.decompose import decompose
+from undula.constraints.quick import quickly_compiled
+from undula.constraints.rows import rows_of, tree_of
+from undula.gallery import bicycle_whipple as whipple
+from undula.model.links import links_of
+
+solve = quickly_compiled(un.hybrid_dynamics)
+rows_at = quickly_compiled(
+    lambda system, state: rows_of(system.ideal, system, state, tree_of(system, links_of(system), state), 0.0)
+)
+UP = np.array([0.0, 0.0, 1.0])
+
+
+@quickly_compiled
+def rows_at(system, state):
+    return rows_of(system.ideal, system, state, tree_of(system, links_of(system), state), 0.0)
+
+
+# Row spaces
+
+
+@pytest.mark.parametrize("k, n, rank", [(2, 3, 2), (3, 3, 3), (5, 3, 3), (5, 3, 2), (4, 6, 3), (6, 4, 1), (3, 5, 0)])
+def test_row_space_of_any_rank(k, n, rank, rng):
+    A = rng.normal(size=(k, rank)) @ rng.normal(size=(rank, n)) * rng.uniform(0.1, 10, (k, 1))
+    space = jax.jit(decompose)(A)
+    Q, W, left = (np.asarray(x) for x in (space.Q, space.W, space.left))
+    assert int(space.rank) == rank
+    assert_allclose(W @ A, Q, atol=1e-12)
+    assert_allclose(Q @ Q.T, np.diag(np.asarray(space.active)), atol=1e-12)
+    assert_allclose(left @ A, 0, atol=1e-11)
+    assert np.linalg.matrix_rank(left, tol=1e-9) == k - rank
+    b = A @ rng.normal(size=n)
+    assert_allclose(space.solve(jnp.asarray(b)), np.linalg.pinv(A) @ b, atol=1e-10)
+    force = A.T @ rng.normal(size=k)
+    found = space.multipliers(jnp.asarray(force), jnp.ones(k), jnp.zeros(k))
+    assert_allclose(found, np.linalg.pinv(A.T) @ force, atol=1e-10)
+    weights, wanted = rng.uniform(1, 2, k), rng.normal(size=k)
+    root = np.sqrt(weights)
+    nearest = wanted + np.linalg.pinv(A.T / root) @ (force - A.T @ wanted) / root
+    assert_allclose(
+        space.multipliers(jnp.asarray(force), jnp.asarray(weights), jnp.asarray(wanted)), nearest, atol=1e-10
+    )
+
+
+def test_incompatible_rows_in_the_least_squares_sense(rng):
+    A, b = rng.normal(size=(5, 3)), rng.normal(size=5)
+    assert_allclose(
+        decompose(jnp.asarray(A), least_squares=True).solve(jnp.asarray(b)), np.linalg.lstsq(A, b)[0], atol=1e-12
+    )
+
+
+# Kinds
+
+
+def one_body(constraint, gravity=(0.0, 0.0, -9.81), **body):
+    b = un.Builder("one", gravity=gravity)
+    b.base("body", role="free", **({"mass": 2.0, "inertia": (0.3, 0.4, 0.5)} | body))
+    for c in constraint if isinstance(constraint, list) else [constraint]:
+        b.constrain(c)
+    return b.build()
+
+
+# freedoms of each closing joint: directions of the body's twist at the joint, z being its axis
+FREEDOM = {
+    "fixed": "", "revolute": "c", "prismatic": "z", "cylindrical": "zc", "universal": "ac", "spherical": "abc",
+    "planar": "xyc", "line": "zabc", "plane": "xyabc",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", FREEDOM)
+def test_closures_leave_the_freedom_of_their_joint(kind):
+    """At the assembled position exactly the twists of the joint satisfy the rows."""
+    system = one_body(un.Closure("hold", "body", kind=kind))
+    rows = rows_at(system, system.state())
+    A = np.asarray(rows.A)
+    free = [("xyzabc").index(c) for c in FREEDOM[kind]]
+    assert_allclose(rows.gap, 0, atol=1e-12)
+    assert_allclose(A[:, free], 0, atol=1e-12)
+    assert np.linalg.matrix_rank(A) == 6 - len(free) == len(A)
+
+
+def test_pendulum_held_by_a_closure_is_the_pendulum_on_a_joint():
+    """The same motion and the same reaction, one as a tree, one as a free body with five rows."""
+    link = dict(mass=2.0, com=(0.1, 0.0, -0.4), inertia=(0.3, 0.4, 0.2))
+    tree = un.Builder("tree")
+    tree.base("ground")
+    tree.body("link", "ground", un.Revolute((0, 1, 0)), **link)
+    tree = tree.build()
+    turn = (np.cos(np.pi / 4), -np.sin(np.pi / 4), 0, 0)  # the frame's z along y
+    loose = one_body(un.Closure("hinge", "body", kind="revolute", rotation=turn, other_rotation=turn), **link)
+    angle, rate = 0.7, 1.3
+    a = un.run(tree, tree.state({"link": angle}, {"link": rate}), t_end=1.0, dt=2e-3)
+    start = loose.state(base_quaternion=(np.cos(angle / 2), 0, np.sin(angle / 2), 0), base_twist=(0, 0, 0, 0, rate, 0))
+    b = un.run(loose, start, t_end=1.0, dt=2e-3)
+    assert_allclose(b.data.body_quaternion[:, 0], a.data.body_quaternion[:, 1], atol=1e-9)
+    assert b.data.constraint_residual.max() < 1e-8
+    # the hinge carries the weight and the centripetal force: at the start, from Newton's law
+    q = np.array([[np.cos(angle), 0, np.sin(angle)], [0, 1, 0], [-np.sin(angle), 0, np.cos(angle)]])
+    com = q @ link["com"]
+    alpha = np.array([0.0, float(b.data.base_acceleration[0, 4]), 0])
+    w = np.array([0, rate, 0])
+    force = 2.0 * (np.cross(alpha, com) + np.cross(w, np.cross(w, com)) + 9.81 * UP)
+    named = dict(zip(b.data.constraint.values, b.data.reaction.values[0]))
+    axes = np.array([[1, 0, 0], [0, 0, -1], [0, 1, 0]])  # of the closure in the world
+    assert_allclose([named["hinge.x"], named["hinge.y"], named["hinge.z"]], axes @ force, atol=1e-8)
+
+
+def test_ball_rolls_down_a_slope_with_five_sevenths():
+    slope, r, m = 0.3, 0.2, 1.5
+    g = 9.81 * np.array([np.sin(slope), 0, -np.cos(slope)])
+    system = one_body(un.RollingSphere("ball", "body", r), g, mass=m, inertia=0.4 * m * r**2, position=(0, 0, r))
+    found = solve(system, 0.0, system.state())
+    assert_allclose(found.acceleration.base[0], 5 / 7 * 9.81 * np.sin(slope), rtol=1e-12)
+    assert_allclose(found.acceleration.base[4], 5 / 7 * 9.81 * np.sin(slope) / r, rtol=1e-12)
+    named = dict(zip(system.row_names, np.asarray(found.reactions)))
+    assert named["ball.height"] == pytest.approx(m * 9.81 * np.cos(slope))
+    assert named["ball.x"] == pytest.approx(-2 / 7 * m * 9.81 * np.sin(slope))
+
+
+def test_gear_between_two_rotors():
+    """J1 a1 + J2 a2 with a1 = -2 a2: a torque on the first."""
+    J1, J2, torque = 0.3, 0.2, 1.7
+    b = un.Builder("gear", gravity=(0, 0, 0))
+    b.base("ground")
+    b.body("one", "ground", un.Revolute((0, 0, 1), effort=un.Constant(torque)), 1.0, inertia=J1)
+    b.body("two", "ground", un.Revolute((0, 0, 1)), 1.0, inertia=J2)
+    b.constrain(un.Coupling("gear", ("one", "two"), (1.0, 2.0)))
+    found = solve(b.build(), 0.0, b.build().state())
+    # power: (J1 + J2/4) a1 = torque
+    assert_allclose(found.acceleration.v, [torque / (J1 + J2 / 4), -torque / (J1 + J2 / 4) / 2], rtol=1e-12)
+    assert_allclose(found.reactions, [J1 * found.acceleration.v[0] - torque], rtol=1e-10)
+
+
+def test_prescribed_point_pulls_with_the_mass_times_its_acceleration():
+    law = un.Sinusoid([0.3, 0.2, 0.1], [2.0, 3.0, 4.0], [0.1, 0.2, 0.3])
+    hold = [un.PrescribedPoint("lead", "body", law), un.Closure("upright", "body", holds=("rx", "ry", "rz"))]
+    system = one_body(hold)
+    start = un.admissible(system, system.state())
+    found = solve(system, 0.0, start)
+    _, _, acceleration = law(0.0)
+    named = dict(zip(system.row_names, np.asarray(found.reactions)))
+    assert_allclose([named[f"lead.{c}"] for c in "xyz"], 2.0 * (acceleration + 9.81 * UP), rtol=1e-10)
+    # the power of the rows is that of the force on the moving point
+    assert_allclose(found.power_rows, 2.0 * (acceleration + 9.81 * UP) @ law(0.0)[1], rtol=1e-9)
+
+
+class MyDisc(un.Constraint):
+    """A rolling disc in a few lines, as a user would write it."""
+
+    radius: float
+
+    def contact(self, disc):
+        axis = disc.direction(jnp.array([0.0, 1.0, 0.0]))
+        down = axis[2] * axis - UP
+        return self.radius * down / jnp.linalg.norm(down)
+
+    def gap(self, at):
+        (disc,) = at.bodies
+        return (disc.p + self.contact(disc))[2:]
+
+    def rows(self, at):
+        (disc,) = at.bodies
+        return (disc.velocity(jnp.zeros(3)) + jnp.cross(disc.spin, self.contact(disc)))[:2]
+
+    @property
+    def labels(self):
+        return "height", "x", "y"
+
+
+def test_own_kind_of_constraint_moves_as_the_built_in_one(rng):
+    lean = 0.4
+    start = dict(
+        base_position=(0, 0, 0.3 * np.cos(lean)),
+        base_quaternion=(np.cos(lean / 2), np.sin(lean / 2), 0, 0),
+        base_twist=rng.normal(size=6),
+    )
+    found = []
+    for disc in (MyDisc("disc", ("body",), (), 0.3), un.RollingDisc("disc", "body", 0.3)):
+        system = one_body(disc)
+        found.append(solve(system, 0.0, system.state(**start)))
+    a, b = found
+    assert_allclose(a.state.base_twist, b.state.base_twist, atol=1e-12)
+    assert_allclose(a.acceleration.base, b.acceleration.base, atol=1e-10)
+    assert_allclose(a.reactions[0], b.reactions[0], rtol=1e-10)
+
+
+# Hyperstatic systems
+
+
+def table(**options):
+    """A heavy plate on four vertical props: one reaction too many."""
+    corners = {"a": (1, 1), "b": (-1, 1), "c": (-1, -1), "d": (1, -1)}
+    props = [un.PointOnPlane(name, "body", (x, y, 0)) for name, (x, y) in corners.items()]
+    system = one_body([*props, un.Closure("guide", "body", holds=("x", "y", "rz"))], com=(0.3, 0.1, 0.0))
+    return system.replace(**{k: jnp.asarray([*v, 1.0, 1.0, 1.0]) for k, v in options.items()})
+
+
+def test_reactions_that_are_not_unique():
+    system = table()
+    weight, moment = 2 * 9.81, 2 * 9.81 * np.array([0.3, 0.1])
+    A = np.array([[1, 1, 1, 1], [1, -1, -1, 1], [1, 1, -1, -1]])  # sum, and moments of the four props
+    force = np.array([weight, *moment])
+    kinds = un.classify(system)
+    assert kinds.statics == "hyperstatic" and kinds.rows == 7 and kinds.m_locked == 6
+    found = solve(system, 0.0, system.state())
+    assert_allclose(found.reactions[:4], np.linalg.pinv(A) @ force, atol=1e-9)
+    weights = np.array([1.0, 2.0, 3.0, 4.0])
+    root = np.sqrt(weights)
+    weighted = np.linalg.pinv(A / root) @ force / root
+    assert_allclose(solve(table(reaction_weights=weights), 0.0, system.state()).reactions[:4], weighted, atol=1e-9)
+    wanted = np.array([5.0, -1.0, 2.0, 0.0])
+    nearest = wanted + np.linalg.pinv(A) @ (force - A @ wanted)
+    assert_allclose(solve(table(static_reactions=wanted), 0.0, system.state()).reactions[:4], nearest, atol=1e-9)
+    kernel = np.asarray(kernel_of(system, system.state(), 0.0))
+    kernel = kernel[np.abs(kernel).max(1) > 0]
+    assert_allclose(kernel[:, :4] / kernel[:, :1], [[1, -1, 1, -1]], atol=1e-12)
+
+
+# Refusals
+
+
+def test_unknown_names_are_refused():
+    with pytest.raises(un.ModelError, match=r"constraint 'w'.*body 'wheel', which does not exist; the bodies are body"):
+        one_body(un.Wheel("w", "wheel"))
+    with pytest.raises(un.ModelError, match=r"constraint 'g'.*coordinate 'one', which does not exist"):
+        one_body(un.Coupling("g", ("one",), (1.0,)))
+    with pytest.raises(un.ModelError, match="two constraints named 'w'"):
+        one_body([un.Skate("w", "body"), un.Skate("w", "body")])
+    with pytest.raises(un.ModelError, match="radius of the wheel 'w' = -1 m; it must be positive"):
+        un.Wheel("w", "body", radius=-1.0)
+    with pytest.raises(un.ModelError, match="kind of the constraint 'c' = 'ball'; it must be one of fixed, revolute"):
+        un.Closure("c", "body", kind="ball")
+    with pytest.raises(un.ModelError, match="axis of the disc 'd' is zero"):
+        un.RollingDisc("d", "body", 0.3, axis=(0, 0, 0))
+
+
+def test_contradictory_and_impossible_constraints_are_refused():
+    rods = [un.Anchor("here", "body", (0, 0, 0), holds=("x",)), un.Anchor("there", "body", (1, 0, 0), holds=("x",))]
+    system = one_body(rods)
+    with pytest.raises(un.UndulaError, match=r"cannot be assembled: (here|there) by (0.5|1) remain open"):
+        un.run(system, t_end=0.1)
+    speeds = {"slow": 1.0, "fast": 2.0}
+    laws = [un.PrescribedPoint(name, "body", un.Polynomial([[0.0], [v]]), holds="x") for name, v in speeds.items()]
+    with pytest.raises(un.UndulaError, match=r"violates its constraints at t = 0 s: (slow|fast) by"):
+        un.run(one_body(laws), t_end=0.1)
+
+
+# Linearisation
+
+
+def test_small_motions_of_a_double_pendulum():
+    """Eigenvalues of two point masses on equal rods: w^2 = (2 +- sqrt 2) g/l."""
+    b = un.Builder("double")
+    b.base("ground")
+    b.body("one", "ground", un.Revolute((0, 1, 0)), 1.0, (0, 0, -0.5), 0.0)
+    b.body("two", "one", un.Revolute((0, 1, 0)), 1.0, (0, 0, -0.5), 0.0, (0, 0, -0.5))
+    system = b.build()
+    found = un.linearise(system, system.state()).eigenvalues
+    expected = np.sqrt((2 + np.array([-1, -1, 1, 1]) * np.sqrt(2)) * 9.81 / 0.5)
+    assert_allclose(np.sort(np.abs(found)), np.sort(expected), rtol=1e-9)
+    assert_allclose(found.real, 0, atol=1e-7)
+
+
+BENCHMARK = {q.name: q.default for q in whipple.SCENARIO.parameters}
+OTHER = {"lam": 0.2, "c": 0.03, "mH": 6.0, "IFxx": 0.21, "IFyy": 0.4, "xB": 0.45, "g": 3.7}
+
+
+def whipple_matrices(p):
+    """M, C1, K0, K2 of lean and steer (Meijaard, Papadopoulos, Ruina, Schwab 2007, appendix A)."""
+    w, c, lam, rR, mR, rF, mF = (p[k] for k in ("w", "c", "lam", "rR", "mR", "rF", "mF"))
+    xB, zB, mB, xH, zH, mH = (p[k] for k in ("xB", "zB", "mB", "xH", "zH", "mH"))
+    s, co = np.sin(lam), np.cos(lam)
+    mT = mR + mB + mH + mF
+    xT = (xB * mB + xH * mH + w * mF) / mT
+    zT = (-rR * mR + zB * mB + zH * mH - rF * mF) / mT
+    ITxx = p["IRxx"] + p["IBxx"] + p["IHxx"] + p["IFxx"] + mR * rR**2 + mB * zB**2 + mH * zH**2 + mF * rF**2
+    ITxz = p["IBxz"] + p["IHxz"] - mB * xB * zB - mH * xH * zH + mF * w * rF
+    ITzz = p["IRxx"] + p["IBzz"] + p["IHzz"] + p["IFxx"] + mB * xB**2 + mH * xH**2 + mF * w**2
+    mA = mH + mF
+    xA, zA = (xH * mH + w * mF) / mA, (zH * mH - rF * mF) / mA
+    IAxx = p["IHxx"] + p["IFxx"] + mH * (zH - zA) ** 2 + mF * (rF + zA) ** 2
+    IAxz = p["IHxz"] - mH * (xH - xA) * (zH - zA) + mF * (w - xA) * (rF + zA)
+    IAzz = p["IHzz"] + p["IFxx"] + mH * (xH - xA) ** 2 + mF * (w - xA) ** 2
+    uA = (xA - w - c) * co - zA * s
+    IAll = mA * uA**2 + IAxx * s**2 + 2 * IAxz * s * co + IAzz * co**2
+    IAlx = -mA * uA * zA + IAxx * s + IAxz * co
+    IAlz = mA * uA * xA + IAxz * s + IAzz * co
+    mu = c / w * co
+    SR, SF = p["IRyy"] / rR, p["IFyy"] / rF
+    ST, SA = SR + SF, mA * uA + mu * mT * xT
+    M = np.array([[ITxx, IAlx + mu * ITxz], [IAlx + mu * ITxz, IAll + 2 * mu * IAlz + mu**2 * ITzz]])
+    K0 = np.array([[mT * zT, -SA], [-SA, -SA * s]])
+    K2 = np.array([[0, (ST - mT * zT) / w * co], [0, (SA + SF * s) / w * co]])
+    C1 = np.array(
+        [
+            [0, mu * ST + SF * co + ITxz / w * co - mu * mT * zT],
+            [-(mu * ST + SF * co), IAlz / w * co + mu * (SA + ITzz / w * co)],
+        ]
+    )
+    return M, C1, K0, K2
+
+
+def whipple_eigenvalues(p, v):
+    M, C1, K0, K2 = whipple_matrices(p)
+    lower = -np.linalg.solve(M, np.hstack([p["g"] * K0 + v**2 * K2, v * C1]))
+    found = np.linalg.eigvals(np.vstack([np.hstack([np.zeros((2, 2)), np.eye(2)]), lower]))
+    return found[np.lexsort((found.imag, found.real))]
+
+
+class TestWhipple:
+    """The published benchmark, and other bicycles by the published formulas."""
+
+    def test_the_formulas_are_the_published_ones(self):
+        """The numbers printed in the paper for the benchmark bicycle, as a check of the reference."""
+        M, C1, K0, K2 = whipple_matrices(BENCHMARK)
+        assert_allclose(M, [[80.81722, 2.31941332208709], [2.31941332208709, 0.29784188199686]], rtol=1e-12)
+        assert_allclose(K0, [[-80.95, -2.59951685249872], [-2.59951685249872, -0.80329488458618]], rtol=1e-12)
+        assert_allclose(K2, [[0, 76.59734589573222], [0, 2.65431523794604]], rtol=1e-12)
+        assert_allclose(C1, [[0, 33.86641391492494], [-0.85035641456978, 1.68540397397560]], rtol=1e-12)
+
+    @pytest.mark.parametrize(
+        "change", [{}, {"lam": 0.2, "c": 0.03, "mH": 6.0, "IFxx": 0.21, "IFyy": 0.4, "xB": 0.45, "g": 3.7}]
+    )
+    def test_eigenvalues(self, change):
+        p = BENCHMARK | change
+        system = whipple.bicycle(p)
+        for v in (0.0, 2.0, 4.2, 5.0, 8.0):
+            assert_allclose(whipple.eigenvalues(system, p, v), whipple_eigenvalues(p, v), rtol=1e-7, atol=1e-7)
+
+    def test_critical_speeds(self):
+        weave, capsize = whipple.critical_speeds(whipple.bicycle(BENCHMARK), BENCHMARK)
+        assert weave == pytest.approx(4.292382536341, rel=1e-9)
+        assert capsize == pytest.approx(6.024262015388, rel=1e-9)
+
+
+# Derivatives
+
+
+def test_derivative_of_a_constrained_motion():
+    """Of the end of a motion with a reduced dynamics, in a mass and a law, against central differences."""
+
+    def end(x):
+        b = un.Builder("board", gravity=(0, 0, 0))
+        b.base("board", role="free", group="SE2", mass=x[0], inertia=0.05)
+        b.body("rotor", "board", un.Revolute((0, 0, 1), motion=un.Sinusoid(x[1], 2.0, 0.3)), 0.5, inertia=0.02)
+        b.constrain(un.Skate("front", "board", (0.2, 0, 0), heading=un.Sinusoid(0.4, 1.0, 0.2)))
+        b.constrain(un.Skate("rear", "board", (-0.2, 0, 0)))
+        system = b.build()
+        start = un.State(system.base_pose, jnp.zeros(1), jnp.zeros(6), jnp.zeros(1))
+        return un.simulate(system, start, 0.05, 4, integrator=un.SemiImplicitEuler()).base_twist[-1, 0]
+
+    options = {"xla_backend_optimization_level": 0, "xla_cpu_use_fusion_emitters": False}
+    f, g = jax.jit(end, compiler_options=options), jax.jit(jax.grad(end), compiler_options=options)
+    x = jnp.array([1.0, 0.7])
+    numeric = [(f(x + 1e-5 * e) - f(x - 1e-5 * e)) / 2e-5 for e in np.eye(2)]
+    assert_allclose(g(x), numeric, rtol=1e-6)
+
+
+def test_stays_the_same_under_compilation_and_batches():
+    system = table()
+    batched = eqx.filter_jit(jax.vmap(lambda t: un.hybrid_dynamics(system, t, system.state()).reactions))(jnp.zeros(2))
+    assert_allclose(batched[1], solve(system, 0.0, system.state()).reactions, atol=1e-9)
