@@ -15,9 +15,7 @@ from undula.gallery import bicycle_whipple as whipple
 from undula.model.links import links_of
 
 solve = quickly_compiled(un.hybrid_dynamics)
-rows_at = quickly_compiled(
-    lambda system, state: rows_of(system.ideal, system, state, tree_of(system, links_of(system), state), 0.0)
-)
+kernel_of = quickly_compiled(un.reaction_kernel)
 UP = np.array([0.0, 0.0, 1.0])
 
 

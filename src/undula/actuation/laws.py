@@ -17,6 +17,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, ArrayLike, Float, ScalarLike
 
+from undula.lie.pick import pick
 from undula.model.errors import UndulaError, is_traced
 
 RANKS = {0: "one number", 1: "a vector", 2: "a matrix"}
@@ -489,7 +490,7 @@ class Stack(Law):
         evaluate = jax.vmap(lambda law, _: law.value(t))
         parts = [evaluate(batch, np.arange(size)) for batch, size in zip(self.batches, self.sizes)]
         joined = jnp.concatenate(parts)
-        return joined if len(parts) == 1 else joined[np.array(self.places)]
+        return joined if len(parts) == 1 else pick(joined, np.array(self.places))
 
 
 def _joined(*leaves: Any) -> Array:

@@ -140,7 +140,8 @@ def _model(system: System, word: str, motion: str, m_locked: int, n: int) -> str
 
 def _turning(system: System) -> tuple[set[str], set[str]]:
     """Names of the rolling rows of passive wheels, and of those of driven wheels."""
-    passive, driven = set(), set()
+    passive: set[str] = set()
+    driven: set[str] = set()
     for group in system.ideal:
         labels = group.form.labels
         for places, coordinates in zip(group.rows, group.coordinates):

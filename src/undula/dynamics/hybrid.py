@@ -11,7 +11,7 @@ from undula.actuation.laws import Law
 from undula.dynamics.model import solve_dynamics
 from undula.joints.kinds import KINDS
 from undula.lie import se3
-from undula.lie.pick import spread
+from undula.lie.pick import pick, spread
 from undula.model.links import Links
 from undula.model.system import Acceleration, State, System, chart_motion, reported_position
 from undula.model.topology import GROUPS
@@ -67,7 +67,7 @@ def given_efforts(system: System, t: Any, state: State) -> Float[Array, "nv"]:
     parts = []
     for drive in system.efforts:
         i, law = np.array(drive.which), drive.law
-        effort = law.value(t) if isinstance(law, Law) else law(t, x[i], state.v[i])
+        effort = law.value(t) if isinstance(law, Law) else law(t, pick(x, i), pick(state.v, i))
         parts.append(jnp.broadcast_to(effort, i.shape))
     return spread(jnp.concatenate(parts), np.concatenate([drive.which for drive in system.efforts]), zero)
 

@@ -16,6 +16,7 @@ from undula.dynamics.inverse import gravity_as_acceleration, newton_euler, proje
 from undula.dynamics.problem import Inputs, Roles, solve
 from undula.joints.kinds import Relative
 from undula.lie import dense
+from undula.lie.pick import pick, spread
 from undula.lie.se3 import push_wrench
 from undula.lie.small import hat, matmul, matvec
 from undula.model.links import (
@@ -170,7 +171,7 @@ def inertia_over_base(
     top, m = system.topology, len(base)
     locked, S, P = _momenta(system, links, rel, frames)
     h = np.array(base, dtype=int)
-    S, P = jnp.concatenate([jnp.eye(6)[h], S]), jnp.concatenate([locked[h], P])
+    S, P = jnp.concatenate([pick(jnp.eye(6), h), S]), jnp.concatenate([pick(locked, h), P])
     above = np.ones((len(S), len(S)), bool)  # the base carries everything
     above[m:, :m] = False
     above[m:, m:] = top.ancestry
@@ -253,13 +254,14 @@ def solve_dynamics(
 def _dense(system, state, known, efforts, unknown, base, external):
     """The hybrid problem through the mass matrix: needed where a mimic joint follows a coordinate that moves freely."""
     h = np.array(base, dtype=int)
-    start = Acceleration(known.base.at[h].set(0.0), jnp.where(unknown, 0.0, known.v))
+    start = Acceleration(spread(jnp.zeros(len(h)), h, known.base), jnp.where(unknown, 0.0, known.v))
     needed = inverse_dynamics(system, state, start, external)
     links = links_of(system)
     M = inertia_over_base(system, links, _relative(system, links, state)[0], None, tuple(range(6)))
     f = np.concatenate([h, 6 + np.flatnonzero(unknown)]).astype(int)
-    right = jnp.concatenate([-needed.base, efforts - needed.v])[f]
-    gain = jnp.zeros(6 + system.nv).at[f].set(dense.solve(M[f][:, f], right, symmetric=True), unique_indices=True)
+    right = pick(jnp.concatenate([-needed.base, efforts - needed.v]), f)
+    found = dense.solve(pick(pick(M, f).T, f), right, symmetric=True)
+    gain = spread(found, f, jnp.zeros(6 + system.nv))
     acceleration = Acceleration(start.base + gain[:6], start.v + gain[6:])
-    found = matvec(M, gain)
-    return acceleration, needed.v + found[6:], needed.base + found[:6]
+    more = matvec(M, gain)
+    return acceleration, needed.v + more[6:], needed.base + more[:6]

@@ -139,7 +139,7 @@ def critical_speeds(system: un.System, p: dict) -> tuple[float, float]:
 def metrics(setup: Setup, data) -> dict[str, float]:
     p = json.loads(data.attrs["parameters"])
     found = eigenvalues(setup.system, p, p["v"])
-    out = {}
+    out: dict[str, float] = {}
     for k, value in enumerate(found, start=1):
         out |= {f"eig{k}_re": value.real, f"eig{k}_im": value.imag}
     out["weave_speed"], out["capsize_speed"] = critical_speeds(setup.system, p)
