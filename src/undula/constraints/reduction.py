@@ -13,13 +13,13 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int
 
+from undula.constraints.balance import balance, shortest
 from undula.constraints.decompose import RowSpace, decompose
 from undula.constraints.rows import Rows, Tree, moves_of, rates_of, rows_of, tree_of, with_rates
 from undula.dynamics.hybrid import driven_motion, given_efforts, tree_dynamics
 from undula.dynamics.model import efforts_of, inertia_over_base
-from undula.lie.dense import eliminate
 from undula.lie.pick import pick, spread
-from undula.lie.small import matmul, matvec, tmatvec
+from undula.lie.small import matvec, tmatvec
 from undula.model.links import Links, links_of
 from undula.model.system import Acceleration, State, System, displaced
 
@@ -59,6 +59,10 @@ def _stack(base: Array, v: Array) -> Array:
     return jnp.concatenate([base, v])
 
 
+def _constant(space: RowSpace) -> RowSpace:
+    return jax.tree.map(jax.lax.stop_gradient, space)
+
+
 class Held(NamedTuple):
     """A state whose velocities satisfy the constraints, and what was found on the way."""
 
@@ -66,8 +70,14 @@ class Held(NamedTuple):
     known: Acceleration
     tree: Tree
     rows: Rows
+    A: Array  # the rows over the unknown velocities
     space: RowSpace
     residual: Array
+
+    @property
+    def still(self) -> RowSpace:
+        """The row space as derivatives see it: constant, because `shortest` and `balance` know their own."""
+        return _constant(self.space)
 
 
 def hold(system: System, links: Links, t: Any, state: State) -> Held:
@@ -76,13 +86,16 @@ def hold(system: System, links: Links, t: Any, state: State) -> Held:
     which = unknown_velocities(system)
     tree = tree_of(system, links, state)
     rows = rows_of(system.ideal, system, state, tree, t)
-    space = decompose(pick(rows.A.T, which).T, least_squares=system.least_squares)
+    A = pick(rows.A.T, which).T
+    space = decompose(A, least_squares=system.least_squares)
     u = _stack(state.base_twist, state.v)
-    u = u - spread(space.solve(matvec(rows.A, u) + rows.driven), which, jnp.zeros(6 + system.nv))
+    error = matvec(rows.A, u) + rows.driven
+    gain = space.solve(error) if system.least_squares else shortest(_constant(space), A, error)
+    u = u - spread(gain, which, jnp.zeros(6 + system.nv))
     left = matvec(rows.A, u) + rows.driven
     state = State(state.base, state.q, u[:6], u[6:])
     residual = jnp.abs(jnp.concatenate([left, rows.gap, jnp.zeros(1)])).max()
-    return Held(state, known, with_rates(system, links, tree, state), rows, space, residual)
+    return Held(state, known, with_rates(system, links, tree, state), rows, A, space, residual)
 
 
 def drifts(system: System) -> bool:
@@ -100,7 +113,7 @@ def settle(system: System, links: Links, t: Any, state: State) -> State:
     if not any(group.gaps for group in system.ideal):
         return held.state
     which = unknown_velocities(system)
-    step = spread(-held.space.solve(held.rows.gap), which, jnp.zeros(6 + system.nv))
+    step = spread(-shortest(held.still, held.A, held.rows.gap), which, jnp.zeros(6 + system.nv))
     return displaced(system.topology, held.state, step[:6], step[6:])
 
 
@@ -124,28 +137,19 @@ def reduced_accelerations(
 ) -> Acceleration:
     """Accelerations that satisfy the rows and, in their kernel, the balance of forces."""
     which = unknown_velocities(system)
-    state, known, tree, space = held.state, held.known, held.tree, held.space
+    state, known, tree, space = held.state, held.known, held.tree, held.still
     moves = moves_of(system, links, tree, state, known)
-    needed = -matvec(space.W, rates_of(system.ideal, system, state, tree, moves, known, t))  # Q u' of the unknown u'
+    rate = -rates_of(system.ideal, system, state, tree, moves, known, t)
 
     def by_kinematics():
-        return tmatvec(space.Q, needed)
+        return shortest(space, held.A, rate)
 
     def by_dynamics():
         push, _ = _forces(system, t, held)
-        lack = (
-            _stack(jnp.zeros(6), given_efforts(system, t, state)) + push - _needed(system, links, held, known, external)
-        )
+        given = _stack(jnp.zeros(6), given_efforts(system, t, state))
+        force = given + push - _needed(system, links, held, known, external)
         M = inertia_over_base(system, links, tree.rel, (tree.link_R, tree.link_p), tuple(range(6)))
-        M = pick(pick(M, which).T, which)
-        right = jnp.concatenate([pick(lack, which)[:, None], space.Q.T], axis=1)
-        found = eliminate(M, right)
-        free, Y = found[:, 0], found[:, 1:]
-        if not space.Q.shape[0]:
-            return free
-        G = matmul(space.Q, Y) + jnp.diag(1 - space.active)
-        mu = eliminate(G, (needed - matvec(space.Q, free))[:, None])[:, 0]
-        return free + matvec(Y, mu)
+        return balance(space, held.A, pick(pick(M, which).T, which), pick(force, which), rate)
 
     r, size = space.Q.shape
     if size == 0:
