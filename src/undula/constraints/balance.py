@@ -21,9 +21,9 @@ def shortest(space: RowSpace, A: Float[Array, "k n"], b: Float[Array, "k"]) -> F
 
 @shortest.defjvp
 def _shortest_jvp(primals, tangents):
-    space, A, b = primals
+    space = primals[0]
     _, dA, db = tangents
-    x = shortest(space, A, b)
+    x = shortest(*primals)
     # of the pseudo-inverse (Golub and Pereyra, 1973), for a compatible b
     multiplier = tmatvec(space.W, matvec(space.Q, x))
     return x, space.solve(db - matvec(dA, x)) + space.without(tmatvec(dA, multiplier))
@@ -49,7 +49,7 @@ def balance(
 
 @balance.defjvp
 def _balance_jvp(primals, tangents):
-    space, A, M, force, rate = primals
+    space, _, M, force, _ = primals
     _, dA, dM, dforce, drate = tangents
     x = balance(*primals)
     lambdas = tmatvec(space.W, matvec(space.Q, matvec(M, x) - force))
