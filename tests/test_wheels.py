@@ -66,6 +66,9 @@ def _probe(system, times, states):
     return jax.lax.map(one, (times, states))
 
 
+solved = quickly_compiled(un.hybrid_dynamics)
+
+
 @quickly_compiled
 def _simulate(system, state, dt, stride):
     return jax.tree.map(lambda x: x[::stride], un.simulate(system, state, dt, (COUNT - 1) * stride))
@@ -95,7 +98,9 @@ def instants(system, seed, count=COUNT, t_end=6.0):
         jnp.asarray(np.stack([np.cos(turned / 2), zero, zero, np.sin(turned / 2)], 1)),
     )
     q, v = 0.3 * rng.normal(size=(2, count, system.nv))
-    return jnp.asarray(rng.uniform(0.2, t_end, count)), un.State(base, jnp.asarray(q), jnp.asarray(twist), jnp.asarray(v))
+    return jnp.asarray(rng.uniform(0.2, t_end, count)), un.State(
+        base, jnp.asarray(q), jnp.asarray(twist), jnp.asarray(v)
+    )
 
 
 def seen(system, seed=1):
@@ -116,7 +121,7 @@ class Plane:
     """A mechanism in the plane by Lagrange's equations with multipliers, in coordinates q = (x, y, heading) of its base.
 
     - `bodies`: (q, t) -> (n, 3) x, y of the mass centres and angles; `mass`, `inertia`: theirs.
-    - `rows`: (q, v, t, motion) -> velocities that must vanish, where motion(f) is the rate of f(q, t).
+    - `rows`: (q, t, moves) -> velocities that must vanish; moves(f) is the rate of a function f(q, t).
     """
 
     def __init__(self, bodies, mass, inertia, rows):
@@ -166,13 +171,17 @@ def turned(q, angle):
     return q.at[2].add(angle)
 
 
-def side(moves, frame):
-    """Velocity across the heading of a frame (q, t) -> (x, y, angle) at its origin."""
+def sides(*frames):
+    """Rows of wheels that do not slide: velocities across the headings of frames (q, t) -> (x, y, angle)."""
 
     def across(at, going):
         return -jnp.sin(at[2]) * going[0] + jnp.cos(at[2]) * going[1]
 
-    return lambda q, t: across(frame(q, t), moves(frame))
+    return lambda q, t, moves: jnp.stack([across(frame(q, t), moves(frame)) for frame in frames])
+
+
+def base_frame(q, t):
+    return q
 
 
 # Classes (fact 14)
@@ -258,6 +267,9 @@ def test_power_balance(name):
 # The snakeboard (facts 16 to 19)
 
 
+GAIT = dict(phi_amplitude=0.6, phi_rate=1.3, phi_phase=0.4, psi_amplitude=0.9, psi_rate=1.7, psi_phase=-0.3)
+
+
 @quickly_compiled
 def locked_inertia(system, state):
     state, _ = un.driven_motion(system, 0.0, state)
@@ -266,15 +278,14 @@ def locked_inertia(system, state):
 
 class TestSnakeboard:
     m, l, Ir, Iw = 6.0, 0.2, 0.072, 0.0013  # the gallery's: I_o + I_r + 2 (I_w + m_w l^2) = m l^2
-    given = dict(phi_amplitude=0.6, phi_rate=1.3, phi_phase=0.4, psi_amplitude=0.9, psi_rate=1.7, psi_phase=-0.3)
 
     @pytest.fixture(scope="class")
     @classmethod
     def samples(cls):
-        return seen(vehicle("snakeboard", **cls.given), seed=2)
+        return seen(vehicle("snakeboard", **GAIT), seed=2)
 
     def laws(self, t):
-        p = self.given
+        p = GAIT
         phi = wave(p["phi_amplitude"], p["phi_rate"], p["phi_phase"], t)
         return *phi, *wave(p["psi_amplitude"], p["psi_rate"], p["psi_phase"], t)
 
@@ -295,7 +306,7 @@ class TestSnakeboard:
 
     def test_rows(self):
         """A and H_f (4.10), (4.11); A H = 0; the admissible space both ways (3.58) (fact 9)."""
-        system = vehicle("snakeboard", **self.given)
+        system = vehicle("snakeboard", **GAIT)
         for t in (0.3, 1.1, 4.0):
             phi = self.laws(t)[0]
             A, driven, _ = (np.asarray(x) for x in _rows(system, system.state(), jnp.asarray(t)))
@@ -330,7 +341,7 @@ class TestSnakeboard:
         H = np.array([-2 * l * c**2, 0, 2 * s * c])
         counted = m * l**2 - Ir - 2 * (Iw + mw * l**2)
         for own, extra in ((counted, 0.0), (m * l**2 - Ir - 2 * Iw, 8 * mw * (l * s * c) ** 2)):
-            system = vehicle("snakeboard", **self.given, inertia_board=own)
+            system = vehicle("snakeboard", **GAIT, inertia_board=own)
             locked = locked_inertia(system, system.state())
             found = H @ np.asarray(locked)[np.ix_(PLANE, PLANE)] @ H
             assert_allclose(found, 4 * m * (l * c) ** 2 + extra, rtol=1e-13)
@@ -376,7 +387,7 @@ class TestSnakeboard:
 
     def test_motion_from_rest(self):
         """xi by its quadrature, the path by integrating eta = H_f xi."""
-        s = self.moved(**self.given)
+        s = self.moved(**GAIT)
         l, ratio = self.l, self.Ir / (self.m * self.l**2)
 
         def flow(t, y):  # y = xi cos(phi), heading, x, y
@@ -393,7 +404,7 @@ class TestSnakeboard:
 
     def test_rotor_still(self):
         """psi'' = 0: from rest nothing moves; otherwise xi cos(phi) stays (fact 18)."""
-        still = self.given | dict(psi_amplitude=0.0)
+        still = GAIT | dict(psi_amplitude=0.0)
         s = self.moved(**still)
         assert_allclose(s.state.base.position, 0, atol=1e-15)
         s = self.moved([0.3, 0, 0, 0, 0, 0], **still)
@@ -402,7 +413,7 @@ class TestSnakeboard:
         assert_allclose(invariant, invariant[0], rtol=1e-9)
 
     def test_straight_and_circle(self):
-        straight = self.moved([0.3, 0, 0, 0, 0, 0], **self.given | dict(phi_amplitude=0.0))
+        straight = self.moved([0.3, 0, 0, 0, 0, 0], **GAIT | dict(phi_amplitude=0.0))
         assert_allclose(straight.state.base_twist, np.tile([0.3, 0, 0, 0, 0, 0], (COUNT, 1)), atol=1e-12)
         phi = 0.4
         steady = dict(phi_amplitude=phi, phi_rate=0.0, phi_phase=np.pi / 2, psi_amplitude=0.0)
@@ -453,16 +464,13 @@ class TestUnicycle:
         system = vehicle("unicycle", motors="left")
         s, gain, _ = seen(system)
         assert_allclose(s.power_actuators, gain, atol=1e-11)
-        rate = rolling_speeds("unicycle", jnp.asarray(s.t))["left.roll"]
+        rate = rolling_speeds("unicycle", s.t)["left.roll"]
         assert_allclose(s.state.base_twist[:, 0] - self.w / 2 * s.state.base_twist[:, 5], rate, atol=1e-13)
 
         def rows(q, t, moves):
-            at, going = q, moves(lambda q, t: q)
             left = moves(lambda q, t: place(q, 0.0, self.w / 2))
-            c, sn = jnp.cos(at[2]), jnp.sin(at[2])
-            return jnp.stack(
-                [-sn * going[0] + c * going[1], c * left[0] + sn * left[1] - self.R * (3 + 3 * jnp.cos(t))]
-            )
+            rolls = jnp.cos(q[2]) * left[0] + jnp.sin(q[2]) * left[1] - self.R * (3 + 3 * jnp.cos(t))
+            return jnp.concatenate([sides(base_frame)(q, t, moves), rolls[None]])
 
         Plane(lambda q, t: place(q, self.d, 0.0)[None], [self.m], [self.I], rows).check(s)
 
@@ -505,7 +513,9 @@ class TestCar:
             roll = un.Polynomial([0.0, 10.0]) if name == "left" else None
             b.constrain(un.Wheel(f"front-{name}", "car", (self.l / 2, y, 0), angle, R, roll))
             b.constrain(un.Wheel(f"rear-{name}", "car", (-self.l / 2, y, 0), radius=R))
-        with pytest.raises(un.UndulaError, match=r"violates its constraints at t = 0 s: (front|rear)-(left|right)\.side"):
+        with pytest.raises(
+            un.UndulaError, match=r"violates its constraints at t = 0 s: (front|rear)-(left|right)\.side"
+        ):
             un.admissible(b.build(), b.build().state())
 
 
@@ -526,16 +536,12 @@ class TestMobileManipulator:
         """The two motors supply what the arm's motors do not (one power, so that only the sum is unique)."""
         system = vehicle("mobile-manipulator")
         s, gain, _ = seen(system)
-        xi_a = s.reactions[:, [system.row_names.index(f"front-{x}-wheel.roll") for x in ("right", "left")]]
+        forces = s.reactions[:, [system.row_names.index(f"front-{x}-wheel.roll") for x in ("right", "left")]]
         beta = np.sin(s.t)
         speeds = np.stack([front_wheel(beta, sign)[1] for sign in (1, -1)], 1)
-        wheels = (xi_a * speeds).sum(1)
+        wheels = (forces * speeds).sum(1)
         assert_allclose(wheels, gain - (s.efforts * s.state.v).sum(1), atol=1e-8)
-        # the least sum of squares of all reactions: those of the front wheels alone along B_aa
         assert np.abs(wheels).max() > 1.0
-
-
-solved = quickly_compiled(un.hybrid_dynamics)
 
 
 # The snake (fact 20)
@@ -657,9 +663,7 @@ class TestLagrange:
             hinge = turned(place(q, -0.15, 0.0), 0.8 * jnp.sin(3 * t + np.pi / 2))
             return place(hinge, -0.2, 0.0)
 
-        def rows(q, t, moves):
-            return jnp.stack([side(moves, f)(q, t) for f in (lambda q, t: q, rear)])
-
+        rows = sides(base_frame, rear)
         Plane(lambda q, t: jnp.stack([q, rear(q, t)]), [3.0, 1.0], [0.03, 0.01], rows).check(s)
 
     def test_trikke(self):
@@ -672,11 +676,7 @@ class TestLagrange:
         def bodies(q, t):
             return jnp.stack([place(q, 0.35, 0.0), fork(q, t), place(q, 0.2, shift(t))])
 
-        def rows(q, t, moves):
-            return jnp.stack(
-                [side(moves, f)(q, t) for f in (lambda q, t: q, lambda q, t: place(fork(q, t), -0.05, 0.0))]
-            )
-
+        rows = sides(base_frame, lambda q, t: place(fork(q, t), -0.05, 0.0))
         Plane(bodies, [8.0, 2.0, 70.0], [1.0, 0.05, 70.0 * 0.15**2 / 2], rows).check(s)
 
     def test_three_axle(self):
@@ -693,12 +693,8 @@ class TestLagrange:
         def rear(q, t):
             return place(turned(place(q, -l, 0.0), joint(t, np.pi / 2)), -l, 0.0)
 
-        frames = (front, lambda q, t: q, rear)
-
-        def rows(q, t, moves):
-            return jnp.stack([side(moves, f)(q, t) for f in frames])
-
-        Plane(lambda q, t: jnp.stack([f(q, t) for f in frames]), np.ones(3), np.ones(3), rows).check(s)
+        frames = (front, base_frame, rear)
+        Plane(lambda q, t: jnp.stack([f(q, t) for f in frames]), np.ones(3), np.ones(3), sides(*frames)).check(s)
 
 
 # One system, described in two ways, moves in one way
@@ -709,23 +705,17 @@ def flat(I):
 
 
 class TestDescriptions:
-    given = TestSnakeboard.given
     dt, stride = 2e-3, 60
 
     @pytest.fixture(scope="class")
     @classmethod
     def reference(cls):
-        system = vehicle("snakeboard", **cls.given)
+        system = vehicle("snakeboard", **GAIT)
         return system, motion(system, system.state(base_twist=[-0.2, 0, 0, 0, 0, 0]), cls.dt, cls.stride)
 
     def wave(self, x):
-        p = self.given
+        p = GAIT
         return un.Sinusoid(p[f"{x}_amplitude"], p[f"{x}_rate"], p[f"{x}_phase"])
-
-    def parts(self, reference, x):
-        """Body `x` of the reference: positions and quaternions in time."""
-        k = reference[0].body(x)
-        return reference[1].bodies.position[:, k], reference[1].bodies.quaternion[:, k]
 
     def test_another_reference_body(self, reference):
         """The snakeboard seen from its front axle."""
@@ -746,7 +736,7 @@ class TestDescriptions:
         quaternion = [np.cos(start / 2), 0, 0, -np.sin(start / 2)]
         start = system.state(base_position=[l, 0, 0], base_quaternion=quaternion, base_twist=twist)
         new = motion(system, start, self.dt, self.stride)
-        position, _ = self.parts(reference, "front")
+        position = old.bodies.position[:, reference[0].body("front")]
         assert_allclose(new.state.base.position, position, atol=1e-9)
         board = [system.body("board"), reference[0].body("board")]
         assert_allclose(yaw(new.bodies.quaternion[:, board[0]]), yaw(old.bodies.quaternion[:, board[1]]), atol=1e-9)
@@ -759,7 +749,7 @@ class TestDescriptions:
 
     def test_free_in_space_and_held_to_the_ground(self, reference):
         """A base free in SE3, three of its points on the ground, instead of one free in SE2."""
-        p = gallery.load("snakeboard").values(self.given)
+        p = gallery.load("snakeboard").values(GAIT)
         b = un.Builder("in space", gravity=(0, 0, 0))
         b.base("board", role="free", group="SE3", mass=2.0, inertia=flat(0.0854))
         b.body("rotor", "board", un.Revolute(motion=self.wave("psi")), 2.0, inertia=flat(0.072))
@@ -866,7 +856,9 @@ class TestRefusals:
 
     def test_incompatible_wheels_are_named(self):
         system = self.cart([un.Polynomial([0.0, w]) for w in (1.0, 1.0, 1.0, 2.0)])
-        with pytest.raises(un.UndulaError, match=r"driven motion of 'cart' violates its constraints at t = 0 s: (f|r)(l|r)"):
+        with pytest.raises(
+            un.UndulaError, match=r"driven motion of 'cart' violates its constraints at t = 0 s: (f|r)(l|r)"
+        ):
             un.run(system, t_end=0.1, dt=0.01)
 
     def test_later_incompatibility_stops_the_run(self):
@@ -891,7 +883,9 @@ class TestRefusals:
             law = un.Sinusoid(0.3, 1.0 + 0.2 * k, 0.5 * k, 0.2)
             b.body(f"car{k}", f"car{k - 1}", un.Revolute(motion=law), 1.0, inertia=0.01, position=(-0.3, 0, 0))
             b.constrain(un.Skate(f"axle{k}", f"car{k}", (-0.1, 0, 0)))
-        with pytest.raises(un.UndulaError, match=r"driven motion of 'train' violates .* axle\d.* by .*cannot be removed"):
+        with pytest.raises(
+            un.UndulaError, match=r"driven motion of 'train' violates .* axle\d.* by .*cannot be removed"
+        ):
             un.admissible(b.build(), b.build().state())
 
     def test_contradictory_rows_are_named(self):

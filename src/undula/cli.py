@@ -123,6 +123,17 @@ def show(name: Name, as_json: AsJson = False) -> None:
     print(f"by default t_end = {found['t_end']:g} s, dt = {found['dt']:g} s")
     base = found["base"]
     print(f"base: {base['name']}, {base['role']}" + (f" in {base['group']}" if base["role"] != "fixed" else ""))
+    if found["ranks"]:
+        r = found["ranks"]
+        print(
+            f"constraints: {', '.join(found['constraints'])}\nranks (tolerance {r['tolerance']:g}): {r['rows']} rows, m = {r['m']}, "
+            f"m° = {r['m_locked']}, n + s_p = {r['unknown']}; {r['motion']}, {r['statics'] or 'all rows slip'}"
+        )
+        for what in ("kinematic", "dynamic"):
+            if r[what]:
+                print(f"passive coordinates, {what}: {', '.join(r[what])}")
+        if r["residual"] > r["tolerance"]:
+            print(f"the driven motion leaves {r['residual']:.3g} of the rows: it is not compatible with them")
     columns = {"parameters": ["name", "default", "unit", "meaning", "allowed"], "bodies": ["name", "mass"]}
     columns |= {"joints": ["name", "type", "parent", "child"], "coordinates": ["name", "role", "unit"]}
     for what, keys in columns.items():

@@ -30,6 +30,7 @@ def describe(scenario: "Scenario") -> dict[str, Any]:
         "source": scenario.source,
         "class": str(found),
         "ranks": {k: v for k, v in vars(found).items() if k != "problem"} if setup.system.constrained else None,
+        "constraints": list(setup.system.row_names),
         "t_end": setup.t_end,
         "dt": setup.dt,
         "parameters": [

@@ -189,4 +189,5 @@ SCENARIO = Scenario(
     ),
     build=build,
     metrics=metrics,
+    kind="under-constrained, isostatic, base free in SE3: reduced dynamics of 3 of 9 velocities",
 )
