@@ -16,6 +16,7 @@ from numpy.testing import assert_allclose
 
 import undula as un
 from undula import gallery
+from undula.actuation.integral import Integral
 from undula.constraints.classify import _rows
 from undula.constraints.quick import quickly_compiled
 
@@ -895,3 +896,22 @@ class TestRefusals:
             b.constrain(un.Wheel(name, "cart", radius=0.1, roll=un.Polynomial([0.0, rate])))
         with pytest.raises(un.UndulaError, match=r"violates its constraints at t = 0 s: (fast|slow)\.roll by 0\.1"):
             un.admissible(b.build(), b.build().state())
+
+
+# Laws of wheels
+
+
+class TestIntegral:
+    def test_value_rate_and_acceleration(self):
+        law = Integral(un.Sinusoid([0.3, 1.0], [2.0, 3.0], 0.4) + 1.0)
+        for t in (0.0, 0.7, 12.0):
+            value, rate, gain = (np.asarray(x) for x in law(t))
+            a, w = np.array([0.3, 1.0]), np.array([2.0, 3.0])
+            assert_allclose(value, t + a / w * (np.cos(0.4) - np.cos(w * t + 0.4)), rtol=1e-13, atol=1e-14)
+            assert_allclose(rate, 1 + a * np.sin(w * t + 0.4), rtol=1e-14)
+            assert_allclose(gain, a * w * np.cos(w * t + 0.4), rtol=1e-14)
+
+    def test_derivatives_by_parameters(self):
+        """The integral of c0 + c1 t: its gradient is (t, t^2 / 2)."""
+        by_law = jax.grad(lambda c: Integral(un.Polynomial(c)).value(3.0))(jnp.array([1.0, 2.0]))
+        assert_allclose(by_law, [3.0, 4.5], rtol=1e-13)

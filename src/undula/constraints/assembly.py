@@ -7,7 +7,6 @@ import numpy as np
 
 from undula.constraints.quick import quickly_compiled
 from undula.constraints.reduction import hold, settle
-from undula.dynamics.hybrid import driven_motion
 from undula.model.errors import UndulaError
 from undula.model.links import links_of
 from undula.model.system import State, System, displaced
@@ -22,6 +21,14 @@ def _gaps(system: System, state: State, t: Any):
     held = hold(system, links_of(system), t, state)
     left = held.rows.A @ jnp.concatenate([held.state.base_twist, held.state.v]) + held.rows.driven
     return held.state, held.rows.gap, left, held.space.rank
+
+
+@quickly_compiled
+def _ahead(system: System, state: State, moved: State, t: Any, ahead: Any):
+    """Velocities and rank after a time `ahead` of moving as `moved` does."""
+    at = displaced(system.topology, state, ahead * moved.base_twist, ahead * moved.v)
+    held = hold(system, links_of(system), t + ahead, State(at.base, at.q, moved.base_twist, moved.v))
+    return held.state, held.space.rank
 
 
 @quickly_compiled
@@ -65,7 +72,6 @@ def admissible(system: System, state: State, t: float = 0.0) -> State:
     If the start is singular, so that the rows leave open what they give an instant later, the limit is taken. A driven
     motion that the rows do not allow is refused, unless the system was built for least squares.
     """
-    state = driven_motion(system, jnp.asarray(float(t)), state)[0]
     if not system.ideal:
         return state
     state = assemble(system, state, t)
@@ -88,7 +94,5 @@ def _limit(system: System, state: State, t: float, ahead: float) -> tuple[State,
     """Velocities a moment later, and the rank there."""
     moved, rank = state, 0
     for _ in range(4):
-        at = displaced(system.topology, state, ahead * moved.base_twist, ahead * moved.v)
-        at = State(at.base, at.q, moved.base_twist, moved.v)
-        moved, _, _, rank = _gaps(system, at, jnp.asarray(t + ahead))
+        moved, rank = _ahead(system, state, moved, jnp.asarray(float(t)), jnp.asarray(ahead))
     return moved, rank

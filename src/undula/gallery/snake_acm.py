@@ -79,7 +79,7 @@ SCENARIO = Scenario(
     summary="A snake of wheeled modules creeps by its shape: over-constrained, the tail follows the head",
     source="000, section 4.3 (how a module's mass is shared is ours)",
     parameters=(
-        Parameter("modules", 10, "", "number of modules", low=3, high=40),
+        Parameter("modules", 10, "", "number of modules", low=3, high=200),
         Parameter("half_length", 0.1, "m", "half the length of a link, the document's l", low=0, open_low=True),
         Parameter("module_mass", 0.3, "kg", "mass of a module: 2/3 its link, 1/3 its wheels", low=0, open_low=True),
         Parameter("amplitude", (0.2, 0.6, -0.2, 0.6, 0.2), "rad", "amplitudes of the joints r1 to r5"),
