@@ -126,8 +126,9 @@ def show(name: Name, as_json: AsJson = False) -> None:
     if found["ranks"]:
         r = found["ranks"]
         print(
-            f"constraints: {', '.join(found['constraints'])}\nranks (tolerance {r['tolerance']:g}): {r['rows']} rows, m = {r['m']}, "
-            f"m° = {r['m_locked']}, n + s_p = {r['unknown']}; {r['motion']}, {r['statics'] or 'all rows slip'}"
+            f"constraints: {', '.join(found['constraints'])}\n"
+            f"ranks (tolerance {r['tolerance']:g}): {r['rows']} rows, m = {r['m']}, m° = {r['m_locked']}, "
+            f"n + s_p = {r['unknown']}; {r['motion']}, {r['statics'] or 'all rows slip'}"
         )
         for what in ("kinematic", "dynamic"):
             if r[what]:

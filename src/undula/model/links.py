@@ -8,7 +8,6 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from undula.joints.kinds import KINDS, Relative, place
-from undula.lie.pick import pick
 from undula.lie.small import hat, matmul, matvec, tmatvec
 from undula.model.system import System
 from undula.model.topology import Topology
@@ -153,7 +152,7 @@ def relative_motion(top: Topology, joints: Placement, q: Array, v: Float[Array, 
         return Relative(jnp.zeros((0, 3, 3)), jnp.zeros((0, 3)), jnp.zeros((0, 6, 1)), jnp.zeros((0, 6)))
     if len(parts) == 1:
         return parts[0]
-    return jax.tree.map(lambda *x: pick(jnp.concatenate(x), top.link_order), *parts)
+    return jax.tree.map(lambda *x: jnp.concatenate(x)[top.link_order], *parts)
 
 
 def _screws(joints: Placement, q: Float[Array, "joints 1"]) -> Relative:
