@@ -7,6 +7,7 @@ options that JAX reads when it starts.
 from undula._startup import UndulaWarning as UndulaWarning, fast_loops_active as fast_loops_active
 from undula._version import __version__ as __version__
 from undula.actuation.controllers import ProportionalDerivative as ProportionalDerivative
+from undula.actuation.integral import Integral as Integral
 from undula.actuation.laws import (
     Constant as Constant,
     Function as Function,

@@ -148,8 +148,8 @@ def reduced_accelerations(
         push, _ = _forces(system, t, held)
         given = _stack(jnp.zeros(6), given_efforts(system, t, state))
         force = given + push - _needed(system, links, held, known, external)
-        M = inertia_over_base(system, links, tree.rel, (tree.link_R, tree.link_p), tuple(range(6)))
-        return balance(space, held.A, pick(pick(M, which).T, which), pick(force, which), rate)
+        M = inertia_over_base(system, links, tree.rel, (tree.link_R, tree.link_p), tuple(range(6)), which)
+        return balance(space, held.A, M, pick(force, which), rate)
 
     r, size = space.Q.shape
     if size == 0:

@@ -165,9 +165,17 @@ def mass_matrix(system: System, state: State) -> Float[Array, "n n"]:
 
 
 def inertia_over_base(
-    system: System, links: Links, rel: Relative, frames: tuple[Array, Array] | None, base: tuple[int, ...]
+    system: System,
+    links: Links,
+    rel: Relative,
+    frames: tuple[Array, Array] | None,
+    base: tuple[int, ...],
+    which: np.ndarray | None = None,
 ) -> Float[Array, "n n"]:
-    """Mass matrix over some components of the base twist, and the coordinates; `frames` of the links, if known."""
+    """Mass matrix over some components of the base twist, and the coordinates; `frames` of the links, if known.
+
+    `which`: the rows and columns that are wanted, all by default; the cost grows with their square only.
+    """
     top, m = system.topology, len(base)
     locked, S, P = _momenta(system, links, rel, frames)
     h = np.array(base, dtype=int)
@@ -175,12 +183,14 @@ def inertia_over_base(
     above = np.ones((len(S), len(S)), bool)  # the base carries everything
     above[m:, :m] = False
     above[m:, m:] = top.ancestry
+    if which is not None and not top.mimics:
+        return inertia_of_columns(above[np.ix_(which, which)], pick(S, which), pick(P, which))
     M = inertia_of_columns(above, S, P)
     if top.mimics:
         E = jnp.eye(m + system.nv)[np.concatenate([np.arange(m), m + np.asarray(top.leaders)])]
         E = E * jnp.concatenate([jnp.ones(m), system.mimic_scale])[:, None]
         M = E.T @ M @ E
-    return M
+    return M if which is None else pick(pick(M, which).T, which)
 
 
 def locomotion_inertia(system: System, state: State) -> tuple[Float[Array, "6 6"], Float[Array, "6 nv"]]:

@@ -68,7 +68,7 @@ def build(p: dict) -> Setup:
     for k, (foot, tip) in enumerate(zip(feet, tips), start=1):
         leg = home + tip - foot
         length = float(np.linalg.norm(leg))
-        half = 0.55 * length
+        half, drawn = 0.55 * length, 0.65 * length  # drawn longer, so that the parts overlap when a leg is long
         solid = dict(mass=m, inertia=un.cylinder_inertia(m, 0.02, half, "z"))
         z = leg / length
         x = np.cross((0.0, 0.0, 1.0), z)
@@ -80,7 +80,7 @@ def build(p: dict) -> Setup:
             com=(0, 0, half / 2),
             position=foot,
             rotation=np.stack([x, np.cross(z, x), z], 1),  # z along the leg when the platform is at home
-            shapes=[un.Shape("cylinder", (0.025, half), (0, 0, half / 2), colour=STEEL)],
+            shapes=[un.Shape("cylinder", (0.025, drawn), (0, 0, drawn / 2), colour=STEEL)],
             **solid,
         )
         b.body(
@@ -88,7 +88,7 @@ def build(p: dict) -> Setup:
             f"cylinder{k}",
             un.Prismatic((0, 0, 1), name=f"leg{k}"),
             com=(0, 0, -half / 2),
-            shapes=[un.Shape("cylinder", (0.014, half), (0, 0, -half / 2), colour=ROD)],
+            shapes=[un.Shape("cylinder", (0.014, drawn), (0, 0, -drawn / 2), colour=ROD)],
             **solid,
         )
         b.constrain(un.Closure(f"ball{k}", f"rod{k}", "platform", "spherical", other_position=tip))

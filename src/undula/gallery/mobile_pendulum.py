@@ -49,7 +49,8 @@ def build(p: dict) -> Setup:
         ],
     )
     system = b.build()
-    return Setup(system, system.state({"pendulum": p["angle"]}), t_end=4 * 2 * np.pi / p["rate"], dt=0.01 / p["rate"])
+    cycle = 2 * np.pi / p["rate"]
+    return Setup(system, system.state({"pendulum": p["angle"]}), t_end=4 * cycle, dt=cycle / 600)
 
 
 def metrics(setup: Setup, data) -> dict[str, float]:
