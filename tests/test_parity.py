@@ -453,6 +453,18 @@ DRIVEN, FORCED, PASSIVE = dict(motion=SWING), dict(effort=PUSH), dict(stiffness=
 TWO = un.stack([SWING, 2 * SWING])
 
 
+def test_scalar_law_drives_every_coordinate_of_a_joint():
+    b = un.Builder("cross")
+    b.base("ground")
+    b.body("cross", "ground", un.Universal((1, 0, 0), (0, 1, 0), motion=SWING), 1.0, inertia=0.1)
+    b.body("wheel", "cross", un.Revolute((0, 0, 1)), 1.0, inertia=0.1)
+    found = hybrid(b.build(), 0.7, b.build().state())
+    value, rate, gain = SWING(0.7)
+    np.testing.assert_allclose(found.state.q, [value, value, 0.0], rtol=1e-14)
+    np.testing.assert_allclose(found.state.v, [rate, rate, 0.0], rtol=1e-14)
+    np.testing.assert_allclose(found.acceleration.v[:2], [gain, gain], rtol=1e-14)
+
+
 @pytest.mark.parametrize(
     "base, group, joints",
     [

@@ -26,8 +26,9 @@ def driven_motion(system: System, t: Any, state: State) -> tuple[State, Accelera
     q, v, dv = state.q, state.v, jnp.zeros(system.nv)
     if system.motions:
         which = np.concatenate([drive.which for drive in system.motions])
-        parts = [drive.law(t) for drive in system.motions]
-        value, rate, gain = (jnp.concatenate([jnp.atleast_1d(part[k]) for part in parts]) for k in range(3))
+        # a scalar law serves all the coordinates it was given to
+        parts = [[jnp.broadcast_to(x, (len(drive.which),)) for x in drive.law(t)] for drive in system.motions]
+        value, rate, gain = (jnp.concatenate([part[k] for part in parts]) for k in range(3))
         driven = np.zeros(system.nv, bool)
         driven[which] = True
         x = spread(value, which, reported_position(top, q))
