@@ -368,3 +368,40 @@ def test_stays_the_same_under_compilation_and_batches():
     system = table()
     batched = eqx.filter_jit(jax.vmap(lambda t: un.hybrid_dynamics(system, t, system.state()).reactions))(jnp.zeros(2))
     assert_allclose(batched[1], solve(system, 0.0, system.state()).reactions, atol=1e-9)
+
+
+# Rank changes and forced motion
+
+
+def train(**joint):
+    """Three wheeled bodies in a row: rank 3 when bent, 2 when straight."""
+    b = un.Builder("train", gravity=(0, 0, 0))
+    b.base("first", role="free", group="SE2", mass=1.0, inertia=0.02)
+    b.body("second", "first", un.Revolute((0, 0, 1), **joint), 1.0, (-0.2, 0, 0), 0.02, (-0.2, 0, 0))
+    b.body("third", "second", un.Revolute((0, 0, 1), **joint), 1.0, (-0.2, 0, 0), 0.02, (-0.4, 0, 0))
+    b.constrain(un.Skate("a", "first"))
+    b.constrain(un.Skate("b", "second", (-0.2, 0, 0)))
+    b.constrain(un.Skate("c", "third", (-0.35, 0, 0)))
+    return b.build()
+
+
+def test_a_straight_train_coasts():
+    """Straight, the rows leave its speed free and momentum keeps it, though bent they would give the whole motion."""
+    system = train(motion=un.Constant(0.0))
+    run = un.run(system, system.state(base_twist=(0.5, 0, 0, 0, 0, 0)), t_end=1.0, dt=5e-3)
+    assert run.ok and set(run.data.constraint_rank.values) == {2}
+    assert_allclose(run.data.base_position.values[:, 0], 0.5 * run.data.time.values, atol=1e-9)
+    assert un.classify(system).motion == "dynamic"
+    assert un.classify(train(motion=un.Constant(0.2))).motion == "kinematic"
+
+
+def test_power_of_a_forced_system():
+    """Torques drive the joints of the train: their work is the gain of kinetic energy."""
+    system = train(effort=un.Sinusoid(0.05, 3.0, 0.4))
+    run = un.run(system, system.state({"second": 0.4, "third": -0.3}), t_end=1.0, dt=2e-3, save_every=1)
+    power, energy = run.data.power_actuators.values, run.data.energy_kinetic.values
+    h = 2e-3
+    work = np.cumsum((power[:-2:2] + 4 * power[1:-1:2] + power[2::2]) * h / 3)  # Simpson
+    assert energy.max() > 1e-3
+    assert_allclose(energy[2::2] - energy[0], work, atol=1e-8)
+    assert_allclose(run.data.effort.values[:, 0], 0.05 * np.sin(3.0 * run.data.time.values + 0.4), atol=1e-12)
