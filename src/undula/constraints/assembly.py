@@ -20,7 +20,7 @@ NEARBY = 1e-4  # how far from a singular start its limit is looked for [s]
 def _gaps(system: System, state: State, t: Any):
     held = hold(system, links_of(system), t, state)
     left = held.rows.A @ jnp.concatenate([held.state.base_twist, held.state.v]) + held.rows.driven
-    return held.state, held.rows.gap, left, held.space.rank
+    return held.state, held.rows.gap, left, held.space.rank, held.space.left
 
 
 @quickly_compiled
@@ -46,7 +46,7 @@ def assemble(system: System, state: State, t: float = 0.0, iterations: int = 60)
         return state
     best, size = state, np.inf
     for _ in range(iterations):
-        _, gap, _, _ = _gaps(system, state, time)
+        _, gap, _, _, _ = _gaps(system, state, time)
         gap = np.abs(np.asarray(gap))
         if not np.all(np.isfinite(gap)):
             break
@@ -57,13 +57,18 @@ def assemble(system: System, state: State, t: float = 0.0, iterations: int = 60)
         state = _closer(system, state, time)
     if size < 1e-9:
         return best
-    _, gap, _, _ = _gaps(system, best, time)
-    raise UndulaError(f"the system '{system.name}' cannot be assembled: {_worst(system, np.asarray(gap))} remain open.")
+    _, gap, _, _, kernel = _gaps(system, best, time)
+    raise UndulaError(f"the system '{system.name}' cannot be assembled: {_worst(system, gap, kernel)} remain open.")
 
 
-def _worst(system: System, left: np.ndarray) -> str:
-    order = np.argsort(-np.abs(left))[:4]
-    return ", ".join(f"{system.row_names[k]} by {abs(left[k]):.3g}" for k in order if abs(left[k]) > 0)
+def _worst(system: System, left: Any, kernel: Any) -> str:
+    """The rows that are violated most, by how much, and those that they contradict (rows of the left kernel)."""
+    left, kernel = np.asarray(left), np.asarray(kernel)
+    order = [k for k in np.argsort(-np.abs(left))[:4] if abs(left[k]) > 1e-12]
+    words = [f"{system.row_names[k]} by {abs(left[k]):.3g}" for k in order]
+    others = np.abs(kernel[order]).max(0, initial=0.0) > 1e-6
+    against = [system.row_names[k] for k in np.flatnonzero(others) if k not in order]
+    return ", ".join(words) + (f" (against {', '.join(against)})" if against else "")
 
 
 def admissible(system: System, state: State, t: float = 0.0) -> State:
@@ -75,12 +80,12 @@ def admissible(system: System, state: State, t: float = 0.0) -> State:
     if not system.ideal:
         return state
     state = assemble(system, state, t)
-    held, _, left, rank = _gaps(system, state, jnp.asarray(float(t)))
+    held, _, left, rank, kernel = _gaps(system, state, jnp.asarray(float(t)))
     worst = np.abs(np.asarray(left)).max()
     scale = 1 + np.abs(np.asarray(held.v)).max(initial=0.0) + np.abs(np.asarray(held.base_twist)).max()
     if worst > COMPATIBLE * scale and not system.least_squares:
         raise UndulaError(
-            f"the driven motion of '{system.name}' violates its constraints at t = {t:g} s: {_worst(system, np.asarray(left))} "
+            f"the driven motion of '{system.name}' violates its constraints at t = {t:g} s: {_worst(system, left, kernel)} "
             "(m/s or rad/s) cannot be removed; change the motion, free a coordinate, or build with least_squares=True."
         )
     ahead = [_limit(system, held, t, k * NEARBY) for k in (1, 2)]
