@@ -14,7 +14,7 @@ import numpy as np
 
 import undula as un
 from undula import gallery
-from undula.constraints.reduction import hold
+from undula.constraints.reduction import hold, unknown_velocities
 from undula.integrate.simulate import advance_steps
 from undula.model.links import links_of
 
@@ -74,7 +74,7 @@ def table():
         system, state, dt = prepared(name, parameters)
         step, reduction, compiled = times(system, state, dt, 50 if parameters.get("modules", 0) > 50 else 500)
         label = name + "".join(f" {v}" for v in parameters.values())
-        unknown = len(system.body_names) and un.classify(system, state).unknown
+        unknown = len(unknown_velocities(system))
         # a step of the Runge-Kutta method reduces four times, and once more where drift is removed
         print(
             f"{label:24s} {len(system.body_names):6d} {len(system.row_names):5d} {unknown:8d} {step * 1e6:7.1f} us "

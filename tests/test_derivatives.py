@@ -11,6 +11,7 @@ from jax.flatten_util import ravel_pytree
 
 import undula as un
 from trees import random_inertia
+from undula._quick import quick_options
 from undula.dynamics.kinematics import observe
 
 
@@ -67,10 +68,7 @@ def flat_state(x):
 def agree(f, points, directions):
     """Forward, reverse and central differences of f give the same numbers at every point, along every direction."""
     weights = jnp.asarray(np.random.default_rng(2).normal(size=jax.eval_shape(f, points[0]).shape))
-    quick = {
-        "xla_backend_optimization_level": 0,
-        "xla_cpu_use_fusion_emitters": False,
-    }  # compiled once, run a few times
+    quick = quick_options()  # compiled once, run a few times
 
     @partial(jax.jit, compiler_options=quick)
     def derivatives(x, direction):

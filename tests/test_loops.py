@@ -18,7 +18,7 @@ from scipy.spatial.transform import Rotation
 
 import undula as un
 from undula import gallery
-from undula.constraints.quick import quickly_compiled
+from undula._quick import quickly_compiled
 from undula.gallery import hexapod
 
 g = 9.81

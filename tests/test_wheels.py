@@ -16,9 +16,9 @@ from numpy.testing import assert_allclose
 
 import undula as un
 from undula import gallery
+from undula._quick import quickly_compiled
 from undula.actuation.integral import Integral
 from undula.constraints.classify import _rows
-from undula.constraints.quick import quickly_compiled
 
 VEHICLES = (
     "unicycle",

@@ -106,6 +106,7 @@ from undula.model.flexible import add_beam as add_beam, add_flexible as add_flex
 from undula.model.solids import (
     box_inertia as box_inertia,
     cylinder_inertia as cylinder_inertia,
+    planar_inertia as planar_inertia,
     sphere_inertia as sphere_inertia,
 )
 from undula.model.system import Acceleration as Acceleration, Shape as Shape, State as State, System as System

@@ -5,7 +5,7 @@ from typing import Any
 import jax.numpy as jnp
 import numpy as np
 
-from undula.constraints.quick import quickly_compiled
+from undula._quick import quickly_compiled
 from undula.constraints.reduction import hold, settle
 from undula.model.errors import UndulaError
 from undula.model.links import links_of

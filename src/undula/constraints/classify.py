@@ -6,8 +6,8 @@ from typing import Any
 import jax.numpy as jnp
 import numpy as np
 
+from undula._quick import quickly_compiled
 from undula.constraints.decompose import TOLERANCE
-from undula.constraints.quick import quickly_compiled
 from undula.constraints.reduction import unknown_velocities
 from undula.constraints.rows import rows_of, tree_of
 from undula.dynamics.hybrid import driven_motion
@@ -104,8 +104,6 @@ def _at(system: System, state: State, t: float) -> Class:
             word = "under-constrained"
         else:
             word = "fully constrained" if m_shape == len(base) else "over-constrained"
-    elif not system.ideal:
-        word = "unconstrained"
     elif m_locked < n:
         word = "under-constrained"
     else:

@@ -52,7 +52,7 @@ class At(NamedTuple):
 
 
 class Constraint(eqx.Module):
-    """Base class. A new kind defines `gap`, `rows` or both, and `labels`, one name a row (those of `gap` first).
+    """Base class. A new kind defines `gap`, `rows` or both; it may define `labels`, else rows are numbered.
 
     - `name`: how results and errors call it.
     - `bodies`, `coordinates`: names of the bodies ("world" is the inertial frame) and of the coordinates it sees.
@@ -72,8 +72,8 @@ class Constraint(eqx.Module):
 
     @property
     def labels(self) -> tuple[str, ...]:
-        """Short names of the rows, those of `gap` first; a single empty one if the constraint has one row."""
-        raise NotImplementedError(f"constraint '{self.name}' has no labels.")
+        """Short names of the rows, those of `gap` first; "" for a single row. Empty: the rows are numbered."""
+        return ()
 
 
 def motion_of(at: At) -> At:

@@ -130,7 +130,7 @@ class MecanumWheel(Wheel):
         position: Any = (0.0, 0.0, 0.0),
         heading: float | str | Law = 0.0,
         radius: float = 0.1,
-        roll: str | Law = "",
+        roll: str | Law | None = None,
         roller: float = np.pi / 4,
         offset: float = 0.0,
     ):
@@ -284,7 +284,7 @@ class Closure(Constraint):
       on a line) or "plane" (a point on a plane); axes are the z axis of the frames (universal: z of `body`'s frame and x of
       `other`'s). Or `holds`: a subset of x, y, z, rx, ry, rz, in the frame of `other`.
     - `position` [m], `rotation` (quaternion) of the frame in `body`; `other_position`, `other_rotation` in `other`.
-    - `pitch` [m/rad] of a helical joint.
+    - `pitch` [m/rad] of a helical joint, which is held within one turn: its angle is taken between -pi and pi.
     """
 
     position: Array

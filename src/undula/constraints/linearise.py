@@ -7,8 +7,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from undula._quick import quickly_compiled
 from undula.constraints.decompose import TOLERANCE
-from undula.constraints.quick import quickly_compiled
 from undula.constraints.reduction import hold, reduced_accelerations, unknown_velocities
 from undula.lie import se3
 from undula.lie.pick import spread

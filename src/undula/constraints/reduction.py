@@ -52,7 +52,7 @@ def unknown_velocities(system: System) -> np.ndarray:
     """Indices, in (base twist, coordinates), of the velocities that are not given by laws."""
     top = system.topology
     free = [6 + k for k, role in enumerate(top.roles) if role != "driven"]
-    return np.array([*(top.base_directions if top.base_role == "free" else ()), *free], dtype=int)
+    return np.array([*top.base_directions, *free], dtype=int)
 
 
 def _stack(base: Array, v: Array) -> Array:
@@ -195,6 +195,7 @@ def hybrid_dynamics(
 
 
 def _with_efforts(system, links, t, held, acceleration, external) -> Solution:
+    """Reactions, efforts and powers that go with the accelerations."""
     which = unknown_velocities(system)
     state = held.state
     push, slips = _forces(system, t, held)
@@ -203,20 +204,12 @@ def _with_efforts(system, links, t, held, acceleration, external) -> Solution:
     given = _stack(jnp.zeros(6), given_efforts(system, t, state))
     lambdas = held.space.multipliers(pick(whole - given, which), system.reaction_weights, system.static_reactions)
     whole = whole - tmatvec(held.rows.A, lambdas)
-    base = whole[:6]
-    if system.topology.base_role == "free":
-        base = base * (1 - _mask(system.topology.base_directions))
+    base = whole[:6] * ~np.isin(np.arange(6), system.topology.base_directions)
     roles = np.array([role != "driven" for role in system.topology.roles], dtype=bool)
     efforts = jnp.where(roles, given[6:], whole[6:])
     reactions = jnp.concatenate([lambdas, slips])
     powers = (lambdas * matvec(held.rows.A, u)).sum(), (push * u).sum()
     return Solution(state, acceleration, efforts, base, reactions, held.residual, held.space.rank, *powers)
-
-
-def _mask(directions: tuple[int, ...]) -> np.ndarray:
-    out = np.zeros(6)
-    out[list(directions)] = 1.0
-    return out
 
 
 def reaction_kernel(system: System, state: State, t: Any = 0.0) -> Float[Array, "rows rows"]:

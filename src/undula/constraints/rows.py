@@ -270,10 +270,15 @@ def group_constraints(
         count = gaps + jax.eval_shape(c.rows, seen).shape[0]
         if count == 0:
             raise ModelError(f"{what} has no rows: it must define gap or rows.")
-        if len(c.labels) != count:
-            raise ModelError(f"{what} has {count} rows but {len(c.labels)} labels.")
+        if law is not None and gaps:
+            raise ModelError(
+                f"{what} cannot slip: it holds positions, and a slip law gives forces for velocities alone."
+            )
+        labels = c.labels or (tuple(str(k + 1) for k in range(count)) if count > 1 else ("",))
+        if len(labels) != count:
+            raise ModelError(f"{what} has {count} rows but {len(labels)} labels: {', '.join(labels)}.")
         places = tuple(range(len(names), len(names) + count))
-        names += [f"{c.name}.{label}" if label else c.name for label in c.labels]
+        names += [f"{c.name}.{label}" if label else c.name for label in labels]
         form = _anonymous(c)
         key = (jax.tree.structure((form, law)), tuple(np.shape(x) for x in jax.tree.leaves((form, law))), gaps, count)
         index = tuple(len(bodies) if b == WORLD else bodies.index(b) for b in c.bodies)

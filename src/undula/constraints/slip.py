@@ -6,7 +6,6 @@ import equinox as eqx
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from undula.constraints.constraint import Constraint
 from undula.model.errors import ModelError, as_vector
 
 
@@ -37,10 +36,3 @@ class RegularisedCoulomb(eqx.Module):
 
     def force(self, slip: Float[Array, "k"]) -> Float[Array, "k"]:
         return -self.friction * self.normal * jnp.tanh(slip / self.speed)
-
-
-class Slipping(eqx.Module):
-    """A constraint whose rows are not held: a slip `law` gives their forces. Only for constraints without gaps."""
-
-    constraint: Constraint
-    law: Viscous | RegularisedCoulomb

@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 
 import undula as un
-from undula.gallery import measures
+from undula.gallery import drawing, measures
 from undula.gallery.scenario import Parameter, Scenario, Setup
 
 AXES = np.array([[0.0, 1, 0], [0, 0, 1], [1, 0, 0]])  # X, Y, Z of the frame are z, x, y of the world
@@ -67,10 +67,10 @@ def build(p: dict) -> Setup:
         inertia=p["inertia"],
         rotation=AXES,
         shapes=[
-            _bar((h, -l3, 0), seat, FRAME),
-            _bar(seat, head, FRAME),
-            _bar((h, -l3, 0), (0.8 * h, 0, 0), FRAME),
-            _bar((0.8 * h, 0, 0), head, FRAME),
+            drawing.bar((h, -l3, 0), seat, FRAME),
+            drawing.bar(seat, head, FRAME),
+            drawing.bar((h, -l3, 0), (0.8 * h, 0, 0), FRAME),
+            drawing.bar((0.8 * h, 0, 0), head, FRAME),
             un.Shape("box", (0.05, 0.25, 0.12), tuple(seat + (0.05, 0, 0)), colour=DARK),
         ],
     )
@@ -81,8 +81,8 @@ def build(p: dict) -> Setup:
         un.Revolute(axis, name="steer", motion=un.Sinusoid(p["steer"], p["steer_rate"])),
         position=(h, l2, 0),
         shapes=[
-            _bar((0, 0, 0), 0.85 * axis, FORK),
-            _bar(0.85 * axis - (0, 0, 0.25), 0.85 * axis + (0, 0, 0.25), FORK),
+            drawing.bar((0, 0, 0), 0.85 * axis, FORK),
+            drawing.bar(0.85 * axis - (0, 0, 0.25), 0.85 * axis + (0, 0, 0.25), FORK),
         ],
     )
     b.body("front_wheel", "fork", un.Revolute((0, 0, 1)), **wheel)
@@ -92,13 +92,6 @@ def build(p: dict) -> Setup:
     system = b.build()
     start = system.state(base_twist=(0, 0, 0, 0, p["lean_rate"], 0))
     return Setup(system, start, t_end=4 * np.pi / 3, dt=np.pi / 1500)  # two cycles of the default steering
-
-
-def _bar(a: Any, b: Any, colour: tuple[float, ...], radius: float = 0.02) -> un.Shape:
-    a, d = np.asarray(a, dtype=float), np.subtract(b, a)
-    length = float(np.linalg.norm(d))
-    turn = np.array([length + d[2], -d[1], d[0], 0.0])  # from z to the bar, by the shortest way
-    return un.Shape("capsule", (radius, length), tuple(a + d / 2), tuple(turn / np.linalg.norm(turn)), colour)
 
 
 def _wheel(radius: float) -> list[un.Shape]:

@@ -9,12 +9,11 @@ import json
 import numpy as np
 
 import undula as un
-from undula.gallery import measures
+from undula.gallery import drawing, measures
 from undula.gallery.scenario import Parameter, Scenario, Setup
 
 LEAN_AND_STEER = ("base.rx", "steer")
 FASTEST = 20.0  # critical speeds are looked for up to here [m/s]
-ALONG_Y = (0.5**0.5, -(0.5**0.5), 0, 0)
 DARK, FRAME, FORK = (0.15, 0.15, 0.17), (0.75, 0.2, 0.15), (0.2, 0.4, 0.75)
 
 
@@ -38,7 +37,10 @@ def bicycle(p: dict) -> un.System:
         com=saddle,
         inertia=_upside_down(p["IBxx"], p["IBxz"], p["IByy"], p["IBzz"]),
         position=(0, 0, p["rR"]),
-        shapes=_bar((0, 0, 0), saddle, FRAME) + _bar(saddle, (foot + 0.9 * up[0], 0, 0.9 * up[2] - p["rR"]), FRAME),
+        shapes=[
+            drawing.bar((0, 0, 0), saddle, FRAME),
+            drawing.bar(saddle, (foot + 0.9 * up[0], 0, 0.9 * up[2] - p["rR"]), FRAME),
+        ],
     )
     b.body(
         "rear_wheel",
@@ -56,8 +58,10 @@ def bicycle(p: dict) -> un.System:
         com=(p["xH"] - foot, 0, -p["zH"]),
         inertia=_upside_down(p["IHxx"], p["IHxz"], p["IHyy"], p["IHzz"]),
         position=(foot, 0, -p["rR"]),
-        shapes=_bar((-p["c"], 0, p["rF"]), (0.95 * up[0], 0, 0.95 * up[2]), FORK)
-        + [un.Shape("capsule", (0.015, 0.5), (0.95 * up[0], 0, 0.95 * up[2]), ALONG_Y, FORK)],
+        shapes=[
+            drawing.bar((-p["c"], 0, p["rF"]), (0.95 * up[0], 0, 0.95 * up[2]), FORK),
+            un.Shape("capsule", (0.015, 0.5), (0.95 * up[0], 0, 0.95 * up[2]), drawing.ALONG_Y, FORK),
+        ],
     )
     b.body(
         "front_wheel",
@@ -93,16 +97,7 @@ def _wheel(radius: float) -> list[un.Shape]:
         un.Shape("box", (1.9 * radius, 0.012, 0.012), (0, 0, 0), (np.cos(a / 2), 0, np.sin(a / 2), 0), (0.7, 0.7, 0.7))
         for a in (0.0, np.pi / 3, 2 * np.pi / 3)
     ]
-    return [un.Shape("cylinder", (radius, 0.02), (0, 0, 0), ALONG_Y, DARK), *spokes]
-
-
-def _bar(a: tuple, b: tuple, colour: tuple) -> list[un.Shape]:
-    """A capsule between two points of the plane of symmetry."""
-    a, b = np.array(a), np.array(b)
-    d = b - a
-    angle = np.arctan2(d[0], d[2])
-    turn = (np.cos(angle / 2), 0, np.sin(angle / 2), 0)
-    return [un.Shape("capsule", (0.02, float(np.linalg.norm(d))), tuple((a + b) / 2), turn, colour)]
+    return [un.Shape("cylinder", (radius, 0.02), (0, 0, 0), drawing.ALONG_Y, DARK), *spokes]
 
 
 def eigenvalues(system: un.System, p: dict, v: float) -> np.ndarray:

@@ -19,7 +19,7 @@ def add_platform(b: un.Builder, p: dict, name: str, speed: un.Law, shapes: list[
     l, L, R, m = p["wheelbase"], p["track"], p["radius"], p["mass"]
     rear = [s for y in (-L / 2, L / 2) for s in drawing.wheel(R, -l / 2, y)]
     I = p["inertia"]
-    b.base(name, role="free", group="SE2", mass=m, inertia=(I / 2, I / 2, I), shapes=[*shapes, *rear])
+    b.base(name, role="free", group="SE2", mass=m, inertia=un.planar_inertia(I), shapes=[*shapes, *rear])
     beta = un.Sinusoid(p["steer_amplitude"], p["steer_rate"], p["steer_phase"])
     for side, y in (("right", -L / 2), ("left", L / 2)):
         knuckle = KNUCKLE * m

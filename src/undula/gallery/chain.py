@@ -3,10 +3,8 @@
 import numpy as np
 
 import undula as un
-from undula.gallery import measures
+from undula.gallery import drawing, measures
 from undula.gallery.scenario import Parameter, Scenario, Setup
-
-ALONG_X = (0.5**0.5, 0.0, 0.5**0.5, 0.0)
 
 
 def build(p: dict) -> Setup:
@@ -19,7 +17,11 @@ def build(p: dict) -> Setup:
             mass=m,
             com=(l / 2, 0, 0),
             inertia=un.cylinder_inertia(m, r, l, "x"),
-            shapes=[un.Shape("capsule", (r, l), (l / 2, 0, 0), ALONG_X, (0.1 + 0.8 * blend, 0.45, 0.7 - 0.5 * blend))],
+            shapes=[
+                un.Shape(
+                    "capsule", (r, l), (l / 2, 0, 0), drawing.ALONG_X, (0.1 + 0.8 * blend, 0.45, 0.7 - 0.5 * blend)
+                )
+            ],
         )
 
     b.base("link1", role="free", **link(0))

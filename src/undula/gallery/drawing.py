@@ -1,7 +1,12 @@
 """Shapes that several vehicles of the gallery are drawn with."""
 
+from collections.abc import Sequence
+
+import numpy as np
+
 from undula.model.system import Shape
 
+Point = Sequence[float] | np.ndarray
 ALONG_X = (0.5**0.5, 0.0, 0.5**0.5, 0.0)  # turns a cylinder's axis from z to x
 ALONG_Y = (0.5**0.5, -(0.5**0.5), 0.0, 0.0)  # ... and to y
 TYRE = (0.16, 0.16, 0.18)
@@ -21,3 +26,13 @@ def axle(radius: float, track: float, x: float = 0.0, width: float | None = None
     """Two wheels that roll along x, and the bar between them [m]."""
     bar = Shape("cylinder", (0.15 * radius, track), (x, 0, radius), ALONG_Y, HUB)
     return [bar, *wheel(radius, x, track / 2, width), *wheel(radius, x, -track / 2, width)]
+
+
+def bar(
+    a: Sequence[float] | np.ndarray, b: Sequence[float] | np.ndarray, colour: tuple[float, ...], radius: float = 0.02
+) -> Shape:
+    """A capsule between two points [m]."""
+    start, way = np.asarray(a, dtype=float), np.subtract(b, a)
+    length = float(np.linalg.norm(way))
+    turn = np.array([length + way[2], -way[1], way[0], 0.0])  # from z to the bar, by the shortest way
+    return Shape("capsule", (radius, length), tuple(start + way / 2), tuple(turn / np.linalg.norm(turn)), colour)

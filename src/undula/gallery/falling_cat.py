@@ -3,10 +3,9 @@
 import numpy as np
 
 import undula as un
-from undula.gallery import measures
+from undula.gallery import drawing, measures
 from undula.gallery.scenario import Parameter, Scenario, Setup
 
-ALONG_X = (0.5**0.5, 0.0, 0.5**0.5, 0.0)
 FUR, PAW = (0.85, 0.55, 0.25), (0.98, 0.93, 0.85)
 
 
@@ -16,13 +15,13 @@ def build(p: dict) -> Setup:
 
     def half(side):
         """The half behind (side = -1) or before (+1) the waist; the spine is the x axis, the belly at z < 0."""
-        shapes = [un.Shape("capsule", (r, l), (side * l / 2, 0, 0), ALONG_X, FUR)]
+        shapes = [un.Shape("capsule", (r, l), (side * l / 2, 0, 0), drawing.ALONG_X, FUR)]
         for y in (-0.6 * r, 0.6 * r):
             shapes.append(un.Shape("capsule", (0.2 * r, 1.6 * r), (side * 0.7 * l, y, -1.5 * r), colour=PAW))
         if side > 0:
             shapes.append(un.Shape("sphere", (0.75 * r,), (1.25 * l, 0, 0.5 * r), colour=FUR))
         else:
-            shapes.append(un.Shape("capsule", (0.15 * r, 0.8 * l), (-1.3 * l, 0, 0.4 * r), ALONG_X, FUR))
+            shapes.append(un.Shape("capsule", (0.15 * r, 0.8 * l), (-1.3 * l, 0, 0.4 * r), drawing.ALONG_X, FUR))
         return dict(mass=m, com=(side * l / 2, 0, 0), inertia=un.cylinder_inertia(m, r, l, "x"), shapes=shapes)
 
     # it starts on its back: turned by pi about the spine

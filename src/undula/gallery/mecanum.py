@@ -32,7 +32,7 @@ def build(p: dict) -> Setup:
         group="SE2",
         mass=p["mass"],
         com=(*p["com"], 0),
-        inertia=(I / 2, I / 2, I),
+        inertia=un.planar_inertia(I),
         shapes=shapes,
     )
     # three patterns of the wheels' angles are compatible: all alike, along the rollers, and left against right

@@ -3,10 +3,8 @@
 import numpy as np
 
 import undula as un
-from undula.gallery import measures
+from undula.gallery import drawing, measures
 from undula.gallery.scenario import Parameter, Scenario, Setup
-
-ACROSS = (0.5**0.5, 0.5**0.5, 0, 0)  # a cylinder's z to y
 
 
 def build(p: dict) -> Setup:
@@ -32,7 +30,7 @@ def build(p: dict) -> Setup:
             inertia=un.cylinder_inertia(p["wheel_mass"], R, 0.2 * R, "y"),
             position=(x, 0, 0),
             shapes=[
-                un.Shape("cylinder", (R, 0.2 * R), (0, 0.4 * R, 0), ACROSS, (0.15, 0.15, 0.15)),
+                un.Shape("cylinder", (R, 0.2 * R), (0, 0.4 * R, 0), drawing.ALONG_Y, (0.15, 0.15, 0.15)),
                 un.Shape("box", (1.6 * R, 0.05 * R, 0.15 * R), (0, 0.52 * R, 0), colour=(0.9, 0.9, 0.9)),
             ],
         )

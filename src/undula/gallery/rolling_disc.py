@@ -3,10 +3,9 @@
 import numpy as np
 
 import undula as un
-from undula.gallery import measures
+from undula.gallery import drawing, measures
 from undula.gallery.scenario import Parameter, Scenario, Setup
 
-ACROSS = (0.5**0.5, -(0.5**0.5), 0, 0)  # a cylinder's z to y
 RIM, SPOKE = (0.75, 0.55, 0.2), (0.25, 0.2, 0.1)
 
 
@@ -21,7 +20,7 @@ def build(p: dict) -> Setup:
         position=(0, 0, r * np.cos(lean)),
         rotation=(np.cos(lean / 2), np.sin(lean / 2), 0, 0),
         shapes=[
-            un.Shape("cylinder", (r, 0.02 * r), (0, 0, 0), ACROSS, RIM),
+            un.Shape("cylinder", (r, 0.02 * r), (0, 0, 0), drawing.ALONG_Y, RIM),
             un.Shape("box", (1.9 * r, 0.05 * r, 0.08 * r), colour=SPOKE),
             un.Shape("box", (0.08 * r, 0.05 * r, 1.9 * r), colour=SPOKE),
         ],

@@ -3,11 +3,10 @@
 import numpy as np
 
 import undula as un
-from undula.gallery import measures
+from undula.gallery import drawing, measures
 from undula.gallery.scenario import Parameter, Scenario, Setup
 
 BOARD, AXLE, BEAMS = (0.55, 0.4, 0.25), (0.2, 0.2, 0.22), ((0.85, 0.35, 0.15), (0.13, 0.47, 0.71))
-WHEEL = (0.5**0.5, 0.5**0.5, 0, 0)  # a cylinder's z to y
 HEIGHT = 0.12  # of the rotor above the board; nothing depends on it
 
 
@@ -28,18 +27,18 @@ def build(p: dict) -> Setup:
         role="free",
         group="SE2",
         mass=own_mass,
-        inertia=_flat(own),
+        inertia=un.planar_inertia(own),
         shapes=[un.Shape("box", (2.2 * l, 0.12, 0.02), (0, 0, 0.05), colour=BOARD)],
     )
     steer = un.Sinusoid(p["steer"], p["rate"], p["steer_phase"])
     for name, x, law in (("front", l, -steer), ("rear", -l, steer)):
-        sides = [un.Shape("cylinder", (0.03, 0.02), (0, y, 0.03), WHEEL, AXLE) for y in (-0.08, 0.08)]
+        sides = [un.Shape("cylinder", (0.03, 0.02), (0, y, 0.03), drawing.ALONG_Y, AXLE) for y in (-0.08, 0.08)]
         bar = un.Shape("box", (0.02, 0.16, 0.02), (0, 0, 0.03), colour=AXLE)
         b.body(
             name,
             "board",
             un.Revolute((0, 0, 1), motion=law),
-            inertia=_flat(axle),
+            inertia=un.planar_inertia(axle),
             mass=1e-9,
             position=(x, 0, 0),
             shapes=[bar, *sides],
@@ -49,7 +48,7 @@ def build(p: dict) -> Setup:
         "shaft",
         "board",
         un.Revolute((0, 0, 1), name="rotor", motion=un.Sinusoid(p["swing"], p["rate"])),
-        inertia=_flat(hub),
+        inertia=un.planar_inertia(hub),
         position=(0, 0, HEIGHT),
         shapes=[un.Shape("cylinder", (0.03, 0.1), (0, 0, -0.02), colour=AXLE)],
     )
@@ -70,14 +69,9 @@ def build(p: dict) -> Setup:
     system = b.build()
     cycle = 2 * np.pi / p["rate"]
     # an explicit step must resolve the beams, clamped on a shaft that gives way a little, and their dampers
-    fastest = 1.5 * 1.8751**2 * np.sqrt(p["stiffness"] / (rho * L**4))
+    fastest = 1.5 * un.clamped_modes(1, L).roots[0] ** 2 * np.sqrt(p["stiffness"] / (rho * L**4))
     per_cycle = max(400, int(np.ceil(max(1.0, p["damping"] * fastest) * fastest * cycle)))
     return Setup(system, system.state(), t_end=5 * cycle, dt=cycle / per_cycle)
-
-
-def _flat(inertia: float) -> tuple[float, float, float]:
-    """Of a flat body whose moment about the vertical is given: nothing else plays a part."""
-    return inertia / 2, inertia / 2, inertia
 
 
 def metrics(setup: Setup, data) -> dict[str, float]:

@@ -28,7 +28,7 @@ def build(p: dict) -> Setup:
         group="SE2",
         mass=p["frame_mass"],
         com=(p["frame_com"], 0, 0),
-        inertia=(I / 2, I / 2, I),
+        inertia=un.planar_inertia(I),
         shapes=[leg(half), leg(-half), *drawing.wheel(RADIUS, 0, half), *drawing.wheel(RADIUS, 0, -half)],
     )
     I = p["fork_inertia"]
@@ -37,7 +37,7 @@ def build(p: dict) -> Setup:
         "frame",
         un.Revolute((0, 0, 1), name="steer", motion=un.Sinusoid(p["steer_amplitude"], p["rate"], p["steer_phase"])),
         mass=p["fork_mass"],
-        inertia=(I / 2, I / 2, I),
+        inertia=un.planar_inertia(I),
         position=(l, 0, 0),
         shapes=[
             *drawing.wheel(RADIUS, -trail),

@@ -15,11 +15,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from undula._quick import quick_options
 from undula._startup import UndulaWarning
 from undula._version import __version__
 from undula.constraints.assembly import admissible
 from undula.constraints.classify import classify
-from undula.constraints.quick import quick_options
 from undula.integrate.base import Integrator
 from undula.integrate.results import to_dataset
 from undula.integrate.runge_kutta import RungeKutta4

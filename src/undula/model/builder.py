@@ -11,6 +11,7 @@ import numpy as np
 
 from undula._startup import UndulaWarning
 from undula.actuation.laws import Law, stack
+from undula.constraints.constraint import Constraint
 from undula.constraints.rows import group_constraints
 from undula.joints.authoring import ROLES, Fixed, Joint
 from undula.lie import se3, so3
@@ -142,6 +143,12 @@ class Builder:
 
         With `slip`, a law such as `Viscous` or `RegularisedCoulomb`, it is not held: the law gives its forces.
         """
+        if not isinstance(constraint, Constraint):
+            raise ModelError(f"constraint = {constraint!r}; it must be a constraint, e.g. Skate('blade', 'body').")
+        if slip is not None and not callable(getattr(slip, "force", None)):
+            raise ModelError(
+                f"slip of the constraint '{constraint.name}' = {slip!r}; it must be a slip law, e.g. Viscous(10.0)."
+            )
         self._constraints.append((constraint, slip))
 
     def build(self) -> System:

@@ -9,6 +9,11 @@ def box_inertia(mass: Any, size: tuple[Any, Any, Any]) -> tuple[Any, Any, Any]:
     return mass * (y + z) / 12, mass * (x + z) / 12, mass * (x + y) / 12
 
 
+def planar_inertia(about_z: Any) -> tuple[Any, Any, Any]:
+    """Of a flat body in the plane of x and y whose moment about z is given: the other two share it."""
+    return about_z / 2, about_z / 2, about_z
+
+
 def cylinder_inertia(mass: Any, radius: Any, length: Any, axis: str = "z") -> tuple[Any, Any, Any]:
     """Of a solid cylinder along an axis."""
     across, along = mass * (3 * radius**2 + length**2) / 12, mass * radius**2 / 2
