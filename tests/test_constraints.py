@@ -6,6 +6,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
+from scipy.integrate import solve_ivp
 
 import undula as un
 from undula import gallery
@@ -389,12 +390,12 @@ def test_stays_the_same_under_compilation_and_batches():
 # Rank changes and forced motion
 
 
-def train(**joint):
-    """Three wheeled bodies in a row: rank 3 when bent, 2 when straight."""
+def train(first, second=None):
+    """Three wheeled bodies in a row: rank 3 when bent, 2 when straight. The two joints are alike if one is given."""
     b = un.Builder("train", gravity=(0, 0, 0))
     b.base("first", role="free", group="SE2", mass=1.0, inertia=0.02)
-    b.body("second", "first", un.Revolute((0, 0, 1), **joint), 1.0, (-0.2, 0, 0), 0.02, (-0.2, 0, 0))
-    b.body("third", "second", un.Revolute((0, 0, 1), **joint), 1.0, (-0.2, 0, 0), 0.02, (-0.4, 0, 0))
+    b.body("second", "first", un.Revolute((0, 0, 1), **first), 1.0, (-0.2, 0, 0), 0.02, (-0.2, 0, 0))
+    b.body("third", "second", un.Revolute((0, 0, 1), **(second or first)), 1.0, (-0.2, 0, 0), 0.02, (-0.4, 0, 0))
     b.constrain(un.Skate("a", "first"))
     b.constrain(un.Skate("b", "second", (-0.2, 0, 0)))
     b.constrain(un.Skate("c", "third", (-0.35, 0, 0)))
@@ -403,17 +404,55 @@ def train(**joint):
 
 def test_a_straight_train_coasts():
     """Straight, the rows leave its speed free and momentum keeps it, though bent they would give the whole motion."""
-    system = train(motion=un.Constant(0.0))
+    system = train(dict(motion=un.Constant(0.0)))
     run = un.run(system, system.state(base_twist=(0.5, 0, 0, 0, 0, 0)), t_end=1.0, dt=5e-3)
     assert run.ok and set(run.data.constraint_rank.values) == {2}
     assert_allclose(run.data.base_position.values[:, 0], 0.5 * run.data.time.values, atol=1e-9)
     assert un.classify(system).motion == "dynamic"
-    assert un.classify(train(motion=un.Constant(0.2))).motion == "kinematic"
+    assert un.classify(train(dict(motion=un.Constant(0.2)))).motion == "kinematic"
+
+
+def test_a_train_unbends_through_the_straight_line():
+    """The rank drops for an instant in mid-run; the reference solves the three rows on both sides of it."""
+    a, k = 0.8, 0.275 / 0.35  # the rates that the straight line allows
+    bend, back = (dict(motion=un.Polynomial([-c / 2, c])) for c in (a, -k * a))
+    system = train(bend, back)
+    run = un.run(system, system.state(), t_end=1.0, dt=5e-3)
+    assert run.ok and "from 3 to 2 at t = 0.5 s" in run.message and "from 2 to 3 at t = 0.505 s" in run.message
+
+    def along(angle):
+        return np.array([np.cos(angle), np.sin(angle)])
+
+    def left(p):
+        return np.array([-p[1], p[0]])
+
+    def velocity(t):
+        q, r = a * (t - 0.5), -k * a * (t - 0.5)
+        joint, axles = np.array([-0.2, 0.0]), [(0.0, np.zeros(2), np.zeros(2))]
+        hinge = joint - 0.4 * along(q)
+        middle, last = joint - 0.2 * along(q), hinge - 0.35 * along(q + r)
+        axles += [(q, middle, a * left(middle - joint))]
+        axles += [(q + r, last, a * left(last - joint) - k * a * left(last - hinge))]
+        A = [[*left(along(angle)), left(along(angle)) @ left(p)] for angle, p, _ in axles]
+        return np.linalg.solve(A, [-left(along(angle)) @ v for angle, _, v in axles])
+
+    def flow(t, y):
+        v = velocity(t)
+        return [v[0] * np.cos(y[2]), v[0] * np.sin(y[2]), v[2]]
+
+    gap = 1e-5
+    y = solve_ivp(flow, (0, 0.5 - gap), np.zeros(3), rtol=1e-11, atol=1e-13).y[:, -1]
+    y = y + [0, 0, 2 * gap * velocity(0.5 - gap)[2]]
+    y = solve_ivp(flow, (0.5 + gap, 1), y, rtol=1e-11, atol=1e-13).y[:, -1]
+    assert_allclose(
+        run.data.base_position.values[-1, :2], y[:2], atol=1e-7
+    )  # one step of 100 uses the limit at t = 0.5
+    assert_allclose(run.data.base_twist.values[150, [0, 1, 5]], velocity(0.75), atol=1e-10)
 
 
 def test_power_of_a_forced_system():
     """Torques drive the joints of the train: their work is the gain of kinetic energy."""
-    system = train(effort=un.Sinusoid(0.05, 3.0, 0.4))
+    system = train(dict(effort=un.Sinusoid(0.05, 3.0, 0.4)))
     run = un.run(system, system.state({"second": 0.4, "third": -0.3}), t_end=1.0, dt=2e-3, save_every=1)
     power, energy = run.data.power_actuators.values, run.data.energy_kinetic.values
     h = 2e-3

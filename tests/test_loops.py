@@ -512,6 +512,12 @@ class TestHexapod:
             rate = (8 * (energy[3] - energy[1]) - (energy[4] - energy[0])) / (12 * h)
             assert_allclose(found.power_actuators, rate, atol=1e-7)
 
+    def test_a_run_follows_the_pose(self):
+        """Half a cycle in time steps: the loops stay closed, the platform goes where its legs were made to bring it."""
+        system, x = moved("hexapod", 125, np.pi / 250, 5)  # closed within 1e-8
+        wanted = np.array([self.pose(t)[:3] for t in np.asarray(x.t)])
+        assert_allclose(x.bodies.position[:, system.body("platform")], wanted, atol=1e-8)
+
     def test_forces_at_rest(self):
         """Virtual work: the forces of the legs times the gradients of their lengths are the gradient of the weight."""
         system, state = started("hexapod", rate=1e-6)
