@@ -82,6 +82,13 @@ from undula.geometry.connection import (
 )
 from undula.integrate.base import Integrator as Integrator, move as move
 from undula.integrate.euler import SemiImplicitEuler as SemiImplicitEuler
+from undula.integrate.implicit import (
+    HHT as HHT,
+    GeneralisedAlpha as GeneralisedAlpha,
+    Implicit as Implicit,
+    ImplicitMidpoint as ImplicitMidpoint,
+    Newmark as Newmark,
+)
 from undula.integrate.run import Run as Run, run as run
 from undula.integrate.runge_kutta import RungeKutta4 as RungeKutta4
 from undula.integrate.simulate import Sample as Sample, sample as sample, simulate as simulate
@@ -110,3 +117,22 @@ from undula.model.solids import (
     sphere_inertia as sphere_inertia,
 )
 from undula.model.system import Acceleration as Acceleration, Shape as Shape, State as State, System as System
+from undula.rods.basis import (
+    Basis as Basis,
+    BSpline as BSpline,
+    Chebyshev as Chebyshev,
+    GivenBasis as GivenBasis,
+    Legendre as Legendre,
+    Monomial as Monomial,
+    PiecewiseConstant as PiecewiseConstant,
+    PiecewiseLinear as PiecewiseLinear,
+)
+from undula.rods.rod import Rod as Rod
+from undula.rods.sections import (
+    Annulus as Annulus,
+    Circle as Circle,
+    Ellipse as Ellipse,
+    GivenSection as GivenSection,
+    Rectangle as Rectangle,
+    Section as Section,
+)

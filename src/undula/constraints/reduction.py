@@ -16,7 +16,7 @@ from jaxtyping import Array, Float, Int
 from undula.constraints.balance import balance, shortest
 from undula.constraints.decompose import RowSpace, decompose
 from undula.constraints.rows import Rows, Tree, moves_of, rates_of, rows_of, tree_of, with_rates
-from undula.dynamics.hybrid import driven_motion, given_efforts, tree_dynamics
+from undula.dynamics.hybrid import driven_motion, given_efforts, on_bodies, tree_dynamics
 from undula.dynamics.model import efforts_of, inertia_over_base
 from undula.lie.pick import pick, spread
 from undula.lie.small import matvec, tmatvec
@@ -147,7 +147,7 @@ def reduced_accelerations(
     def by_dynamics():
         push, _ = _forces(system, t, held)
         given = _stack(jnp.zeros(6), given_efforts(system, t, state))
-        force = given + push - _needed(system, links, held, known, external)
+        force = given + push - _needed(system, links, t, held, known, external)
         M = inertia_over_base(system, links, tree.rel, (tree.link_R, tree.link_p), tuple(range(6)), which)
         return balance(space, held.A, M, pick(force, which), rate)
 
@@ -162,8 +162,11 @@ def reduced_accelerations(
     return Acceleration(whole[:6], whole[6:])
 
 
-def _needed(system: System, links: Links, held: Held, acceleration: Acceleration, external) -> Float[Array, "n"]:
-    """Generalised forces (6 + nv,) that accelerations take, springs and dampers deducted: inverse dynamics."""
+def _needed(
+    system: System, links: Links, t: Any, held: Held, acceleration: Acceleration, external
+) -> Float[Array, "n"]:
+    """Generalised forces (6 + nv,) that accelerations take, springs, dampers and loads deducted: inverse dynamics."""
+    external = on_bodies(system, links, t, held.state, external)
     wrench, efforts = efforts_of(system, links, held.tree.rel, held.state, acceleration, external)
     return _stack(wrench, efforts)
 
@@ -200,7 +203,7 @@ def _with_efforts(system, links, t, held, acceleration, external) -> Solution:
     state = held.state
     push, slips = _forces(system, t, held)
     u = _stack(state.base_twist, state.v)
-    whole = _needed(system, links, held, acceleration, external) - push
+    whole = _needed(system, links, t, held, acceleration, external) - push
     given = _stack(jnp.zeros(6), given_efforts(system, t, state))
     lambdas = held.space.multipliers(pick(whole - given, which), system.reaction_weights, system.static_reactions)
     whole = whole - tmatvec(held.rows.A, lambdas)

@@ -20,7 +20,7 @@ from undula.joints.kinds import Relative
 from undula.lie.pick import pick
 from undula.lie.small import cross, hat, matmul, matvec, tmatvec
 from undula.model.errors import ModelError
-from undula.model.links import Links, by_link, joint_configuration, joint_rates, relative_motion
+from undula.model.links import Links, link_rates, relative_of
 from undula.model.system import Acceleration, State, System, reported_position
 
 
@@ -68,8 +68,7 @@ class Moves(NamedTuple):
 def tree_of(system: System, links: Links, state: State) -> Tree:
     """The tree in its configuration; velocities enter `rel` alone."""
     top = system.topology
-    rates = joint_rates(system, state.v)
-    rel: Relative = relative_motion(top, links.joints, joint_configuration(system, state.q), rates)
+    rel: Relative = relative_of(system, links.joints, state.q, state.v)
     link_R, link_p = link_frames(top, rel, jnp.eye(3), jnp.zeros(3))
 
     def screws(R, p, S):
@@ -91,17 +90,16 @@ def tree_of(system: System, links: Links, state: State) -> Tree:
 
 def with_rates(system: System, links: Links, tree: Tree, state: State) -> Tree:
     """The same tree with other velocities."""
-    if not {"universal", "planar"} & set(system.topology.link_kinds):
+    if not {"universal", "planar", "segment"} & set(system.topology.link_kinds):
         return tree  # S' v is zero for every other kind
-    q, rates = joint_configuration(system, state.q), joint_rates(system, state.v)
-    return tree._replace(rel=relative_motion(system.topology, links.joints, q, rates))
+    return tree._replace(rel=relative_of(system, links.joints, state.q, state.v))
 
 
 def moves_of(system: System, links: Links, tree: Tree, state: State, known: Acceleration) -> Moves:
     """Twists and accelerations of the bodies, for accelerations `known` (zero where they are unknown)."""
     top = system.topology
-    v, dv = (by_link(top, joint_rates(system, x)) for x in (state.v, known.v))
-    parts = tuple(link_motion(top.slots, tree.rel, state.base_twist, known.base, v, dv))
+    rate, gain = link_rates(system, tree.rel, state.v), link_rates(system, tree.rel, known.v)
+    parts = tuple(link_motion(top.slots, tree.rel, state.base_twist, known.base, rate, gain))
     if top.fixed_levels:
         l = top.link_of_body
 

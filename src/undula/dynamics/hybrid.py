@@ -8,13 +8,16 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from undula.actuation.laws import Law
+from undula.dynamics.kinematics import body_rotations
 from undula.dynamics.model import solve_dynamics
+from undula.environment.load import total
 from undula.joints.kinds import KINDS
 from undula.lie import se3
 from undula.lie.pick import pick, spread
 from undula.model.links import Links
 from undula.model.system import Acceleration, State, System, chart_motion, reported_position
 from undula.model.topology import GROUPS
+from undula.rods.actuators import actuation
 
 
 def driven_motion(system: System, t: Any, state: State) -> tuple[State, Acceleration]:
@@ -60,8 +63,8 @@ def _driven_base(system: System, t: Any, state: State) -> tuple[se3.Pose, Array,
 
 
 def given_efforts(system: System, t: Any, state: State) -> Float[Array, "nv"]:
-    """Efforts of the forced coordinates at time t [N m or N]; zero elsewhere."""
-    zero = jnp.zeros(system.nv)
+    """Efforts of the forced coordinates, and of tendons and chambers, at time t [N m or N]; zero elsewhere."""
+    zero = actuated_rods(system, t, state)[0]
     if not system.efforts:
         return zero
     x = reported_position(system.topology, state.q)
@@ -70,7 +73,25 @@ def given_efforts(system: System, t: Any, state: State) -> Float[Array, "nv"]:
         i, law = np.array(drive.which), drive.law
         effort = law.value(t) if isinstance(law, Law) else law(t, pick(x, i), pick(state.v, i))
         parts.append(jnp.broadcast_to(effort, i.shape))
-    return spread(jnp.concatenate(parts), np.concatenate([drive.which for drive in system.efforts]), zero)
+    which = np.concatenate([drive.which for drive in system.efforts])
+    return zero + spread(jnp.concatenate(parts), which, jnp.zeros(system.nv))
+
+
+def actuated_rods(system: System, t: Any, state: State) -> tuple[Array, Array, Array]:
+    """Efforts (nv,) of tendons and chambers; their tensions and pressures; their lengths and volumes."""
+    if not system.along:
+        return jnp.zeros(system.nv), jnp.zeros(0), jnp.zeros(0)
+    efforts, sizes, measures = actuation(system.rods, system.along, state.q, t, system.nv)
+    given = np.array([role != "driven" for role in system.topology.roles])
+    return jnp.where(given, efforts, 0.0), sizes, measures
+
+
+def on_bodies(system: System, links: Links, t: Any, state: State, external: Array | None) -> Array | None:
+    """Wrenches on the bodies: those given, and those of the system's loads."""
+    if not system.loads:
+        return external
+    loads = total(system.loads, t, body_rotations(system, links, state))
+    return loads if external is None else loads + external
 
 
 def tree_dynamics(
@@ -81,4 +102,5 @@ def tree_dynamics(
     state, known = driven_motion(system, t, state)
     unknown = np.array([role != "driven" for role in top.roles], dtype=bool)
     efforts = given_efforts(system, t, state)
+    external = on_bodies(system, links, t, state, external)
     return state, *solve_dynamics(system, links, state, known, efforts, unknown, top.base_directions, external)

@@ -38,10 +38,9 @@ def project(S: Float[Array, "joints 6 columns"], F: Float[Array, "joints 6"]) ->
     return (S * F[:, :, None]).sum(1)
 
 
-def link_motion(slots: SlotPlan, rel: Relative, eta0: Array, deta0: Array, v: Array, dv: Array) -> LinkMotion:
-    """Outward recursion (3.8), (3.9) from the base's twist and its derivative; v and dv are padded rows a joint."""
-    rate = span(rel.S, v)
-    gain = span(rel.S, dv) + rel.c
+def link_motion(slots: SlotPlan, rel: Relative, eta0: Array, deta0: Array, rate: Array, gain: Array) -> LinkMotion:
+    """Outward recursion (3.8), (3.9) from the base's twist and its derivative; `rate` = S v and `gain` = S v', a joint each."""
+    gain = gain + rel.c
 
     def step(parent, x):
         V, W, dV, dW = parent
@@ -77,15 +76,15 @@ def newton_euler(
     rel: Relative,
     eta0: Float[Array, "6"],
     deta0: Float[Array, "6"],
-    v: Float[Array, "joints columns"],
-    dv: Float[Array, "joints columns"],
+    rate: Float[Array, "joints 6"],
+    gain: Float[Array, "joints 6"],
     external: Float[Array, "links 6"] | None,
 ) -> Float[Array, "links 6"]:
     """Wrench that its parent exerts on each link (the world, on link 0), in the link's frame (3.11).
 
     `deta0` must already contain minus gravity; `external` are the other wrenches on the links.
     """
-    motion = link_motion(slots, rel, eta0, deta0, v, dv)
+    motion = link_motion(slots, rel, eta0, deta0, rate, gain)
     f, c = jax.vmap(inertial_wrench)(mass, moment, inertia, motion)
     if external is not None:
         f, c = f - external[:, :3], c - external[:, 3:]

@@ -8,17 +8,17 @@ from jaxtyping import Array, Float
 
 from undula.dynamics.frames import link_frames
 from undula.dynamics.inverse import LinkMotion, link_motion
-from undula.dynamics.model import _relative
+from undula.dynamics.model import relative
 from undula.lie import se3, so3
 from undula.lie.small import cross, matmul, matvec, tmatvec
 from undula.model.errors import UndulaError
-from undula.model.links import Links, by_link, joint_rates, links_of
+from undula.model.links import Links, link_rates, links_of
 from undula.model.system import Acceleration, State, System, reported_position
 
 
 def _frames(system: System, links: Links, state: State) -> tuple[Array, Array]:
     """World rotations and origins of the bodies."""
-    rel, _ = _relative(system, links, state)
+    rel = relative(system, links, state)
     R, p = link_frames(system.topology, rel, state.base.rotation, state.base.position)
     if not system.topology.fixed_levels:
         return R, p
@@ -27,12 +27,17 @@ def _frames(system: System, links: Links, state: State) -> tuple[Array, Array]:
     return jax.vmap(matmul)(R[l], turn), p[l] + jax.vmap(matvec)(R[l], shift)
 
 
+def body_rotations(system: System, links: Links, state: State) -> Float[Array, "bodies 3 3"]:
+    """Rotation matrices of the bodies in the world."""
+    return _frames(system, links, state)[0]
+
+
 def _motion(system: System, links: Links, state: State, acceleration: Acceleration) -> LinkMotion:
     """Body twists of the bodies and their derivatives."""
     top = system.topology
-    rel, v = _relative(system, links, state)
-    dv = by_link(top, joint_rates(system, acceleration.v))
-    motion = link_motion(top.slots, rel, state.base_twist, acceleration.base, v, dv)
+    rel = relative(system, links, state)
+    rate, gain = link_rates(system, rel, state.v), link_rates(system, rel, acceleration.v)
+    motion = link_motion(top.slots, rel, state.base_twist, acceleration.base, rate, gain)
     if not top.fixed_levels:
         return motion
     l = top.link_of_body
@@ -150,7 +155,7 @@ def observe(system: System, state: State) -> Observed:
     centres = p + jax.vmap(matvec)(R, system.com)
     stretch = reported_position(system.topology, state.q) - system.rest
     weight = (system.mass[:, None] * centres * system.gravity).sum()
-    potential = (system.stiffness * stretch**2).sum() / 2 - weight
+    potential = (system.stiffness * stretch**2).sum() / 2 - weight + sum(g.energy(g.own(state.q)) for g in system.rods)
     return Observed(se3.Pose(p, jax.vmap(so3.from_matrix)(R)), kinetic, potential)
 
 

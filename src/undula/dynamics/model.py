@@ -12,25 +12,26 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from undula.dynamics.composite import composites, coupling, inertia_of_columns, locked_inertia
-from undula.dynamics.inverse import gravity_as_acceleration, newton_euler, project
+from undula.dynamics.inverse import gravity_as_acceleration, newton_euler
 from undula.dynamics.problem import Inputs, Roles, solve
 from undula.joints.kinds import Relative
 from undula.lie import dense
 from undula.lie.pick import pick, spread
 from undula.lie.se3 import push_wrench
-from undula.lie.small import hat, matmul, matvec
+from undula.lie.small import hat, matmul
 from undula.model.links import (
     Links,
-    by_link,
-    by_rate,
     coordinate_efforts,
     joint_configuration,
     joint_rates,
+    link_efforts,
+    link_rates,
     links_of,
     placement_in_bodies,
-    relative_motion,
+    relative_of,
 )
 from undula.model.system import Acceleration, State, System, chart_force, reported_position
+from undula.rods.group import scatter
 
 
 class Efforts(NamedTuple):
@@ -46,17 +47,19 @@ class Efforts(NamedTuple):
     wrenches: Float[Array, "bodies 6"]
 
 
-def _relative(system: System, links: Links, state: State) -> tuple[Relative, Array]:
-    """Relative motion of all the joints, and their rates as padded rows."""
-    top = system.topology
-    rates = joint_rates(system, state.v)
-    return relative_motion(top, links.joints, joint_configuration(system, state.q), rates), by_link(top, rates)
+def relative(system: System, links: Links, state: State) -> Relative:
+    """Relative motion across all the joints."""
+    return relative_of(system, links.joints, state.q, state.v)
 
 
 def passive_efforts(system: System, state: State) -> Float[Array, "nv"]:
     """Efforts of the springs and dampers on the coordinates [N m or N]."""
     stretch = reported_position(system.topology, state.q) - system.rest
-    return -chart_force(system.topology, state.q, system.stiffness * stretch) - system.damping * state.v
+    out = -chart_force(system.topology, state.q, system.stiffness * stretch) - system.damping * state.v
+    if not system.rods:
+        return out
+    parts = [g.elastic(g.own(state.q), g.own(state.v)) for g in system.rods]
+    return out - scatter(system.rods, parts, system.nv)
 
 
 def _external_on_links(system: System, links: Links, external: Array | None) -> Array | None:
@@ -65,7 +68,11 @@ def _external_on_links(system: System, links: Links, external: Array | None) -> 
     if external is None or not top.fixed_levels:
         return external
     pushed = jax.vmap(push_wrench)(links.body_rotation, links.body_position, external)
-    return jnp.zeros((len(top.link_parents) + 1, 6)).at[top.link_of_body].add(pushed)
+    # no scatter: the first body of each link, and a product with zeros and ones for the others
+    first = np.unique(top.link_of_body, return_index=True)[1]
+    rest = np.setdiff1d(np.arange(len(top.bodies)), first)
+    belongs = top.link_of_body[rest] == np.arange(len(first))[:, None]
+    return pick(pushed, first) + matmul(jnp.asarray(belongs, dtype=float), pick(pushed, rest))
 
 
 def inverse_dynamics(
@@ -85,7 +92,7 @@ def inverse_dynamics(
     """
     top = system.topology
     links = links_of(system) if links is None else links
-    rel, _ = _relative(system, links, state)
+    rel = relative(system, links, state)
     F, tau = _newton_euler(system, links, rel, state, acceleration, external)
     wrenches = F if not top.fixed_levels else _body_wrenches(system, state, acceleration, external)
     return Efforts(F[0], tau, wrenches)
@@ -95,10 +102,12 @@ def _newton_euler(system, links, rel, state, acceleration, external) -> tuple[Ar
     """Wrenches on the links, and the efforts of the actuators."""
     top = system.topology
     deta0 = acceleration.base + gravity_as_acceleration(state.base.rotation, system.gravity)
-    v, dv = (by_link(top, joint_rates(system, x)) for x in (state.v, acceleration.v))
+    rate, gain = link_rates(system, rel, state.v), link_rates(system, rel, acceleration.v)
     on_links = _external_on_links(system, links, external)
-    F = newton_euler(top.slots, links.mass, links.moment, links.inertia, rel, state.base_twist, deta0, v, dv, on_links)
-    tau = coordinate_efforts(system, by_rate(top, project(rel.S, F[1:])))
+    F = newton_euler(
+        top.slots, links.mass, links.moment, links.inertia, rel, state.base_twist, deta0, rate, gain, on_links
+    )
+    tau = link_efforts(system, rel, F[1:])
     return F, tau - passive_efforts(system, state)
 
 
@@ -115,8 +124,7 @@ def _body_wrenches(system: System, state: State, acceleration: Acceleration, ext
     top = system.topology
     moment = system.mass[:, None] * system.com
     inertia = system.inertia - jax.vmap(lambda s, c: matmul(hat(s), hat(c)))(moment, system.com)
-    rates, gains = joint_rates(system, state.v), joint_rates(system, acceleration.v)
-    moving = relative_motion(top, placement_in_bodies(system), joint_configuration(system, state.q), rates)
+    moving = relative_of(system, placement_in_bodies(system), state.q, state.v)
     n, k = len(top.joints), top.columns
     j = top.moving
     rel = Relative(
@@ -125,9 +133,11 @@ def _body_wrenches(system: System, state: State, acceleration: Acceleration, ext
         jnp.zeros((n, 6, k)).at[j].set(moving.S),
         jnp.zeros((n, 6)).at[j].set(moving.c),
     )
-    v, dv = (jnp.zeros((n, k)).at[j].set(by_link(top, x)) for x in (rates, gains))
+    rate, gain = (jnp.zeros((n, 6)).at[j].set(link_rates(system, moving, x)) for x in (state.v, acceleration.v))
     deta0 = acceleration.base + gravity_as_acceleration(state.base.rotation, system.gravity)
-    return newton_euler(top.body_slots, system.mass, moment, inertia, rel, state.base_twist, deta0, v, dv, external)
+    return newton_euler(
+        top.body_slots, system.mass, moment, inertia, rel, state.base_twist, deta0, rate, gain, external
+    )
 
 
 def bias(system: System, state: State, external: Float[Array, "bodies 6"] | None = None) -> Float[Array, "n"]:
@@ -161,7 +171,7 @@ def _momenta(system: System, links: Links, rel: Relative, frames: tuple[Array, A
 def mass_matrix(system: System, state: State) -> Float[Array, "n n"]:
     """Mass matrix over (base directions, coordinates) [kg, kg m, kg m^2]."""
     links = links_of(system)
-    return inertia_over_base(system, links, _relative(system, links, state)[0], None, system.topology.base_directions)
+    return inertia_over_base(system, links, relative(system, links, state), None, system.topology.base_directions)
 
 
 def inertia_over_base(
@@ -177,6 +187,9 @@ def inertia_over_base(
     `which`: the rows and columns that are wanted, all by default; the cost grows with their square only.
     """
     top, m = system.topology, len(base)
+    if system.rods:
+        columns = np.concatenate([np.array(base, dtype=int), 6 + np.arange(system.nv)])
+        return _inertia_by_columns(system, links, rel, columns if which is None else columns[which])
     locked, S, P = _momenta(system, links, rel, frames)
     h = np.array(base, dtype=int)
     S, P = jnp.concatenate([pick(jnp.eye(6), h), S]), jnp.concatenate([pick(locked, h), P])
@@ -193,10 +206,29 @@ def inertia_over_base(
     return M if which is None else pick(pick(M, which).T, which)
 
 
+def _inertia_by_columns(system: System, links: Links, rel: Relative, which: np.ndarray) -> Float[Array, "n n"]:
+    """Mass matrix over some of (base twist, coordinates): the efforts of unit accelerations, because they are linear."""
+    top = system.topology
+    still = rel._replace(c=jnp.zeros_like(rel.c))
+    masses = links.mass, links.moment, links.inertia
+    none = jnp.zeros_like(rel.c)
+
+    def column(unit):
+        F = newton_euler(
+            top.slots, *masses, still, jnp.zeros(6), unit[:6], none, link_rates(system, still, unit[6:]), None
+        )
+        return pick(jnp.concatenate([F[0], link_efforts(system, still, F[1:])]), which)
+
+    return jax.vmap(column)(jnp.asarray(np.eye(6 + system.nv)[which]))
+
+
 def locomotion_inertia(system: System, state: State) -> tuple[Float[Array, "6 6"], Float[Array, "6 nv"]]:
     """Locked inertia M_o+ and coupling oM_r: momentum in the base's frame = M_o+ eta_o + oM_r v (3.31)."""
     links = links_of(system)
-    locked, _, P = _momenta(system, links, _relative(system, links, state)[0])
+    if system.rods:
+        M = inertia_over_base(system, links, relative(system, links, state), None, tuple(range(6)))
+        return M[:6, :6], M[:6, 6:]
+    locked, _, P = _momenta(system, links, relative(system, links, state))
     return locked, jax.vmap(lambda column: coordinate_efforts(system, column), 1)(P).reshape(6, system.nv)
 
 
@@ -239,8 +271,8 @@ def solve_dynamics(
     the base except in its directions `base`, are given in `known`.
     """
     top = system.topology
-    if top.mimics and unknown[np.asarray(top.leaders)[np.asarray(top.mimics)]].any():
-        return _dense(system, state, known, efforts, unknown, base, external)
+    if system.rods or (top.mimics and unknown[np.asarray(top.leaders)[np.asarray(top.mimics)]].any()):
+        return _dense(system, links, state, known, efforts, unknown, base, external)
     leaders = np.asarray(top.leaders, dtype=int)
     passive = passive_efforts(system, state)
     given = Inputs(
@@ -261,17 +293,18 @@ def solve_dynamics(
     return acceleration, coordinate_efforts(system, out.effort) - passive, out.wrench
 
 
-def _dense(system, state, known, efforts, unknown, base, external):
-    """The hybrid problem through the mass matrix: needed where a mimic joint follows a coordinate that moves freely."""
+def _dense(system, links, state, known, efforts, unknown, base, external):
+    """The hybrid problem through the mass matrix: for mimics of a coordinate that moves freely, and for rods."""
     h = np.array(base, dtype=int)
+    rel = relative(system, links, state)
     start = Acceleration(spread(jnp.zeros(len(h)), h, known.base), jnp.where(unknown, 0.0, known.v))
-    needed = inverse_dynamics(system, state, start, external)
-    links = links_of(system)
-    M = inertia_over_base(system, links, _relative(system, links, state)[0], None, tuple(range(6)))
+    wrench, needed = efforts_of(system, links, rel, state, start, external)
     f = np.concatenate([h, 6 + np.flatnonzero(unknown)]).astype(int)
-    right = pick(jnp.concatenate([-needed.base, efforts - needed.v]), f)
-    found = dense.solve(pick(pick(M, f).T, f), right, symmetric=True)
-    gain = spread(found, f, jnp.zeros(6 + system.nv))
+    if len(f) == 0:
+        return start, needed, wrench
+    M = inertia_over_base(system, links, rel, None, tuple(range(6)), f)
+    right = pick(jnp.concatenate([-wrench, efforts - needed]), f)
+    gain = spread(dense.solve(M, right, symmetric=True), f, jnp.zeros(6 + system.nv))
     acceleration = Acceleration(start.base + gain[:6], start.v + gain[6:])
-    more = matvec(M, gain)
-    return acceleration, needed.v + more[6:], needed.base + more[:6]
+    wrench, needed = efforts_of(system, links, rel, state, acceleration, external)
+    return acceleration, needed, wrench

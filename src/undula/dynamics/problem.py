@@ -20,7 +20,7 @@ from jaxtyping import Array, Float
 
 from undula.dynamics.articulated import articulated, solve_base
 from undula.dynamics.composite import composites, locked_inertia
-from undula.dynamics.inverse import gravity_as_acceleration, newton_euler, project
+from undula.dynamics.inverse import gravity_as_acceleration, newton_euler, project, span
 from undula.lie.small import matvec
 from undula.model.links import Links, by_link, by_rate, relative_motion
 from undula.model.topology import Topology
@@ -66,8 +66,8 @@ def inverse(top: Topology, given: Inputs, deta0: Array, dv: Array) -> tuple[Arra
     rel = relative_motion(top, links.joints, given.q, given.v)
     masses = links.mass, links.moment, links.inertia
     lifted = deta0 + gravity_as_acceleration(given.rotation, given.gravity)
-    v, gains = by_link(top, given.v), by_link(top, dv)
-    F = newton_euler(top.slots, *masses, rel, given.eta0, lifted, v, gains, given.external)
+    rate, gain = span(rel.S, by_link(top, given.v)), span(rel.S, by_link(top, dv))
+    F = newton_euler(top.slots, *masses, rel, given.eta0, lifted, rate, gain, given.external)
     return F[0], by_rate(top, project(rel.S, F[1:]))
 
 
@@ -85,13 +85,14 @@ def solve(roles: Roles, given: Inputs) -> Outputs:
         out = articulated(top, links, rel, roles.base, given.eta0, start[0], v, gains, efforts, which, given.external)
         return Outputs(out.deta0 - down, by_rate(top, out.dv), by_rate(top, out.effort), out.wrench0)
     masses = links.mass, links.moment, links.inertia
+    rate, gain = span(rel.S, v), span(rel.S, gains)
     deta0 = start[0]
     if roles.base:
         # the locomotion model M_o+ eta_o' = F_o+ (3.18), F_o+ from a recursion with eta_o' = 0 (3.28)
-        F = newton_euler(top.slots, *masses, rel, given.eta0, deta0, v, gains, given.external)
+        F = newton_euler(top.slots, *masses, rel, given.eta0, deta0, rate, gain, given.external)
         M = locked_inertia(composites(top, links, rel))
         deta0 = solve_base(M, F[0] - matvec(M, deta0), roles.base, deta0)
-    F = newton_euler(top.slots, *masses, rel, given.eta0, deta0, v, gains, given.external)
+    F = newton_euler(top.slots, *masses, rel, given.eta0, deta0, rate, gain, given.external)
     return Outputs(deta0 - down, start[1], by_rate(top, project(rel.S, F[1:])), F[0])
 
 

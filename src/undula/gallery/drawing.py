@@ -4,11 +4,11 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from undula.model.system import Shape
+from undula.model.drawn import ALONG_X, ALONG_Y, Shape
+
+__all__ = ["ALONG_X", "ALONG_Y", "axle", "bar", "wheel"]
 
 Point = Sequence[float] | np.ndarray
-ALONG_X = (0.5**0.5, 0.0, 0.5**0.5, 0.0)  # turns a cylinder's axis from z to x
-ALONG_Y = (0.5**0.5, -(0.5**0.5), 0.0, 0.0)  # ... and to y
 TYRE = (0.16, 0.16, 0.18)
 HUB = (0.85, 0.85, 0.87)
 

@@ -1,27 +1,82 @@
-"""What an integrator is, and how states move along increments."""
+"""What an integrator is, what it is given, and how states move along increments."""
 
 import abc
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import equinox as eqx
+import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from undula.model.system import Acceleration, State, displaced
+from undula.constraints.reduction import drifts, hold, reduced_accelerations, settle
+from undula.dynamics.hybrid import driven_motion, given_efforts, on_bodies, tree_dynamics
+from undula.dynamics.model import efforts_of, passive_efforts, relative
+from undula.model.links import Links, links_of
+from undula.model.system import Acceleration, State, System, displaced
 from undula.model.topology import Topology
 
+# Wrenches of the surroundings: (t, system, state) -> (bodies, 6), each in its body's frame [N, N m]
+External = Callable[[Any, System, State], Float[Array, "bodies 6"]]
 # The right-hand side of the motion: (t, state) -> (state with driven entries filled in, acceleration)
 Flow = Callable[[Any, State], tuple[State, Acceleration]]
 
 
+class Motion(NamedTuple):
+    """The equations of motion of a system, as integrators use them."""
+
+    system: System
+    links: Links
+    external: External | None
+
+    @staticmethod
+    def of(system: System, external: External | None = None) -> "Motion":
+        return Motion(system, links_of(system), external)
+
+    def _wrenches(self, t: Any, state: State) -> Array | None:
+        return None if self.external is None else self.external(t, self.system, state)
+
+    def flow(self, t: Any, state: State) -> tuple[State, Acceleration]:
+        """The state with driven entries filled in, and its acceleration."""
+        system, links = self.system, self.links
+        wrenches = None if self.external is None else self._wrenches(t, driven_motion(system, t, state)[0])
+        if not system.constrained:
+            return tree_dynamics(system, t, state, wrenches, links)[:2]
+        held = hold(system, links, t, state)
+        return held.state, reduced_accelerations(system, links, t, held, wrenches)
+
+    def ready(self, t: Any, state: State) -> State:
+        """What a step begins with: the drift of the last one is removed, where there can be any."""
+        return settle(self.system, self.links, t, state) if drifts(self.system) else state
+
+    def imbalance(self, t: Any, state: State, acceleration: Acceleration) -> tuple[Float[Array, "n"], Float[Array, ""]]:
+        """Efforts (6 + nv,) that a motion takes beyond those given (3.8), and the size of the largest of both."""
+        system, links = self.system, self.links
+        wrenches = on_bodies(system, links, t, state, self._wrenches(t, state))
+        wrench, needed = efforts_of(system, links, relative(system, links, state), state, acceleration, wrenches)
+        given = given_efforts(system, t, state)
+        parts = needed, given, passive_efforts(system, state)
+        size = jnp.stack([jnp.abs(x).max(initial=0.0) for x in parts]).max()
+        return jnp.concatenate([wrench, needed - given]), size
+
+
 class Integrator(eqx.Module):
-    """A one-step method with a fixed step."""
+    """A one-step method with a fixed step. An explicit one defines `step`; an implicit one `begin` and `advance`."""
 
     order: eqx.AbstractClassVar[int]
 
     @abc.abstractmethod
     def step(self, top: Topology, flow: Flow, t: Any, state: State, dt: Any) -> State:
         """The state at t + dt [s]."""
+
+    def begin(self, motion: Motion, t: Any, state: State) -> Any:
+        """What the method remembers from step to step, at the start: nothing, for most."""
+        return ()
+
+    def advance(
+        self, motion: Motion, t: Any, state: State, memory: Any, dt: Any, careful: bool = False
+    ) -> tuple[State, Any]:
+        """State and memory at t + dt [s]. `careful`: what fails may be tried again; not to be differentiated in reverse."""
+        return self.step(motion.system.topology, motion.flow, t, motion.ready(t, state), dt), memory
 
 
 def move(

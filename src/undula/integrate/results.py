@@ -16,8 +16,10 @@ TWIST = ("vx", "vy", "vz", "wx", "wy", "wz")
 WRENCH = ("fx", "fy", "fz", "cx", "cy", "cz")
 
 
-def to_dataset(system: System, samples: Sample, attributes: dict[str, Any]) -> "xr.Dataset":
-    """The samples of a run, in the variables of the result file."""
+def to_dataset(
+    system: System, samples: Sample, attributes: dict[str, Any], iterations: np.ndarray | None = None
+) -> "xr.Dataset":
+    """The samples of a run, in the variables of the result file; `iterations`: of an implicit integrator."""
     import xarray as xr
 
     s = samples
@@ -86,6 +88,8 @@ def to_dataset(system: System, samples: Sample, attributes: dict[str, Any]) -> "
         "power_actuators": (("time",), s.power_actuators, "W", "power of all the actuators"),
         "power_external": (("time",), s.power_external, "W", "power of dampers and surroundings"),
     }
+    if iterations is not None:
+        variables["iterations"] = (("time",), iterations, "1", "Newton iterations of the step that ends at each sample")
     data = xr.Dataset(
         {name: (dims, np.asarray(x), {"units": u, "long_name": d}) for name, (dims, x, u, d) in variables.items()},
         coords={

@@ -15,15 +15,15 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from undula._quick import quick_options
+from undula._quick import quick_options, quickly_compiled
 from undula._startup import UndulaWarning
 from undula._version import __version__
 from undula.constraints.assembly import admissible
 from undula.constraints.classify import classify
-from undula.integrate.base import Integrator
+from undula.integrate.base import External, Integrator, Motion
+from undula.integrate.implicit import Memory
 from undula.integrate.results import to_dataset
-from undula.integrate.runge_kutta import RungeKutta4
-from undula.integrate.simulate import External, Sample, advance_steps, sample
+from undula.integrate.simulate import Sample, advance_steps, sample, usual_integrator
 from undula.model.errors import UndulaError
 from undula.model.system import State, System
 from undula.model.topology import GROUPS
@@ -56,24 +56,34 @@ class Run(eqx.Module):
         return self.status == "ok"
 
 
-def _steps(system, state, first, last, dt, stride, samples, integrator, external):
-    """(state and step at the end, times and states at `samples` instants from step `first` on, `stride` steps apart).
+def _steps(system, state, memory, first, last, dt, stride, samples, integrator, external):
+    """(state, memory and step at the end; times, states and memories at `samples` instants from step `first` on, `stride` steps
+    apart).
 
     The run ends at step `last`.
     """
 
     def body(carry, _):
-        state, k = carry
+        state, memory, k = carry
         todo = jnp.clip(last - k, 0, stride)
-        new = advance_steps(system, state, k, todo, dt, integrator=integrator, external=external)
-        return (new, k + todo), (k * dt, state)
+        new = advance_steps(system, state, memory, k, todo, dt, integrator=integrator, external=external)
+        return (*new, k + todo), (k * dt, state, _noted(memory))
 
-    return jax.lax.scan(body, (state, first), None, length=samples)
+    return jax.lax.scan(body, (state, memory, first), None, length=samples)
+
+
+def _noted(memory):
+    """What is kept of an integrator's memory: (iterations, residual, failed, when) of an implicit one."""
+    return (memory.iterations, memory.residual, memory.failed, memory.failed_at) if isinstance(memory, Memory) else ()
 
 
 def _samples(system, moments, external):
     """What is recorded of each of these instants."""
     return jax.lax.map(lambda x: sample(system, *x, external), moments)
+
+
+def _begin(system, state, integrator, external):
+    return integrator.begin(Motion.of(system, external), jnp.zeros(()), state)
 
 
 @cache
@@ -84,7 +94,7 @@ def _jitted() -> tuple[Any, Any]:
 
 def _compile(steps: tuple, external: External | None) -> tuple[Callable[..., Any], Callable[..., Any]]:
     """Both functions of a chunk, compiled at the same time: the steps to run fast, the samples to compile fast."""
-    system, state, samples = steps[0], steps[1], steps[6]
+    system, state, samples = steps[0], steps[1], steps[7]
     moments = jnp.zeros(samples), jax.tree.map(lambda x: jnp.broadcast_to(x, (samples, *x.shape)), state)
     lowered = _jitted()[0].lower(*steps), _jitted()[1].lower(system, moments, external)
     with ThreadPoolExecutor(2) as pool:
@@ -109,7 +119,8 @@ def run(
     - `state`: the initial state; everything at zero by default.
     - `t_end` [s], `dt` [s]: the number of steps is t_end/dt, rounded.
     - `save_every`: steps between samples; by default about 500 samples are kept. The last instant always is.
-    - `integrator`: `RungeKutta4()` by default; `external`: wrenches (t, system, state) -> (bodies, 6) of the surroundings.
+    - `integrator`: `RungeKutta4()` by default, `Newmark()` for elastic rods.
+    - `external`: wrenches (t, system, state) -> (bodies, 6) of the surroundings.
     - `progress`: called with the fraction done, after each chunk of about 1 %.
 
     **Returns:**
@@ -117,7 +128,7 @@ def run(
     A `Run`. If the motion becomes infinite or not a number, its status is "failed" and the samples before are kept.
     """
     state = system.state() if state is None else state
-    method = RungeKutta4() if integrator is None else integrator
+    method = usual_integrator(system) if integrator is None else integrator
     steps, stride = check_times(t_end, dt, save_every)
     check_state(system, state)
     state = state_0 = admissible(system, state)
@@ -129,24 +140,35 @@ def run(
     first = jnp.asarray(0)
     whole = first, jnp.asarray(steps), jnp.asarray(float(dt)), jnp.asarray(stride)
     bare = replace(system, shapes=())  # drawings are static: with them, any change of a length would compile anew
-    step_chunk, sample_chunk = _compile((bare, state, *whole, size, method, external), external)
+    memory = quickly_compiled(_begin)(bare, state, method, external)
+    step_chunk, sample_chunk = _compile((bare, state, memory, *whole, size, method, external), external)
     compiled = time.perf_counter()
 
     parts: list[Sample] = []
     kept, status, message = 0, "ok", f"{steps} steps of {dt:g} s done."
     try:
         while kept < count and status == "ok":
-            (state, first), moments = step_chunk(bare, state, first, *whole[1:], size, method, external)
-            samples = sample_chunk(bare, moments, external)
-            samples = jax.tree.map(lambda x, n=count - kept: np.asarray(x)[:n], samples)
+            (state, memory, first), moments = step_chunk(bare, state, memory, first, *whole[1:], size, method, external)
+            samples = sample_chunk(bare, moments[:2], external)
+            samples, newton = jax.tree.map(lambda x, n=count - kept: np.asarray(x)[:n], (samples, moments[2]))
             bad = _first_bad(samples)
-            if bad is not None:
+            stopped = int(np.argmax(newton[2])) if newton and newton[2].any() else None
+            if stopped is not None and (bad is None or stopped <= bad):
+                status, when = "failed", float(newton[3][stopped])
+                message = (
+                    f"Newton's method did not converge in the step from t = {when:.6g} s, nor in {2**method.halvings} "
+                    "parts of it: "
+                    f"{newton[1][stopped]:.3g} of the efforts remains (tolerance {method.tolerance:g}); "
+                    "a smaller dt, softer loads or more damping (GeneralisedAlpha with a smaller rho) may help."
+                )
+                samples, newton = jax.tree.map(lambda x, n=stopped: x[:n], (samples, newton))
+            elif bad is not None:
                 status, when = "failed", float(samples.t[bad])
                 message = (
                     f"the motion became infinite or not a number between t = {max(when - stride * dt, 0.0):.6g} s and "
                     f"t = {when:.6g} s; a smaller dt may help."
                 )
-                samples = jax.tree.map(lambda x, n=bad: x[:n], samples)
+                samples, newton = jax.tree.map(lambda x, n=bad: x[:n], (samples, newton))
             elif not system.least_squares and (samples.residual > VIOLATED).any():
                 bad = int(np.argmax(samples.residual > VIOLATED))
                 status = "failed"
@@ -154,18 +176,18 @@ def run(
                     f"the constraints cannot be satisfied at t = {samples.t[bad]:.6g} s: {samples.residual[bad]:.3g} remains "
                     "(m, rad, m/s or rad/s); the driven motion is not compatible with them, or dt is too large."
                 )
-                samples = jax.tree.map(lambda x, n=bad: x[:n], samples)
-            parts.append(samples)
+                samples, newton = jax.tree.map(lambda x, n=bad: x[:n], (samples, newton))
+            parts.append((samples, newton))
             kept += len(samples.t)
             if progress is not None:
                 progress(min(1.0, kept / count))
     except KeyboardInterrupt:
         if not parts:
             raise
-        status, message = "interrupted", f"stopped by the user after t = {parts[-1].t[-1]:.6g} s."
+        status, message = "interrupted", f"stopped by the user after t = {parts[-1][0].t[-1]:.6g} s."
     finished = time.perf_counter()
 
-    joined: Any = jax.tree.map(lambda *x: np.concatenate(x), *parts)
+    joined, newton = jax.tree.map(lambda *x: np.concatenate(x), *parts)
     done = round(float(joined.t[-1]) / dt) if kept else 0
     warn_of_limits(system, joined)
     changes = rank_changes(joined)
@@ -186,7 +208,7 @@ def run(
         parents=json.dumps([-1, *system.topology.parents]),
     )
     return Run(
-        to_dataset(system, joined, attributes),
+        to_dataset(system, joined, attributes, newton[0] if newton else None),
         status,
         message,
         done,

@@ -1,25 +1,22 @@
 """The time loop: pure, compiled, differentiable."""
 
-from collections.abc import Callable
 from functools import partial
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float
+from jaxtyping import Array
 
-from undula.constraints.reduction import drifts, hold, hybrid_dynamics, reduced_accelerations, settle
-from undula.dynamics.hybrid import driven_motion, tree_dynamics
+from undula.constraints.reduction import hybrid_dynamics
+from undula.dynamics.hybrid import driven_motion, on_bodies
 from undula.dynamics.kinematics import body_twists, observe
 from undula.dynamics.problem import SOLUTION
-from undula.integrate.base import Integrator
+from undula.integrate.base import External, Integrator, Motion
+from undula.integrate.implicit import Newmark
 from undula.integrate.runge_kutta import RungeKutta4
 from undula.lie import se3
-from undula.model.links import Links, links_of
+from undula.model.links import links_of
 from undula.model.system import Acceleration, State, System, reported_position
-
-# Wrenches of the surroundings: (t, system, state) -> (bodies, 6), each in its body's frame [N, N m]
-External = Callable[[Any, System, State], Float[Array, "bodies 6"]]
 
 
 class Sample(NamedTuple):
@@ -41,24 +38,6 @@ class Sample(NamedTuple):
     rank: Array
 
 
-def _flow(system: System, links: Links, external: External | None):
-    def flow(t, state):
-        wrenches = None
-        if external is not None:
-            wrenches = external(t, system, driven_motion(system, t, state)[0])
-        if not system.constrained:
-            return tree_dynamics(system, t, state, wrenches, links)[:2]
-        held = hold(system, links, t, state)
-        return held.state, reduced_accelerations(system, links, t, held, wrenches)
-
-    return flow
-
-
-def _on_constraints(system: System, links: Links):
-    """What a step does first: it removes the drift of the last one, where there can be any."""
-    return (lambda t, state: settle(system, links, t, state)) if drifts(system) else lambda t, state: state
-
-
 def sample(system: System, t: Any, state: State, external: External | None = None) -> Sample:
     """Motion, efforts, energies and powers at one instant [s]."""
     at = driven_motion(system, t, state)[0]
@@ -66,7 +45,8 @@ def sample(system: System, t: Any, state: State, external: External | None = Non
     found = hybrid_dynamics(system, t, state, wrenches)
     at = found.state
     seen = observe(system, at)
-    power_external = -(system.damping * at.v**2).sum()
+    power_external = -(system.damping * at.v**2).sum() - sum(g.dissipated(g.own(at.v)) for g in system.rods)
+    wrenches = on_bodies(system, links_of(system), t, at, wrenches)
     if wrenches is not None:
         power_external = power_external + (wrenches * body_twists(system, at)).sum()
     driven_base = (found.base_wrench * at.base_twist).sum() if system.topology.base_role == "driven" else 0.0
@@ -86,26 +66,33 @@ def sample(system: System, t: Any, state: State, external: External | None = Non
     )
 
 
+def usual_integrator(system: System) -> Integrator:
+    """What a system is integrated with if nothing is said: implicit for elastic rods, explicit otherwise."""
+    elastic = system.rods and any(role != "driven" for role in system.topology.roles[-system.topology.strain_count :])
+    return Newmark() if elastic and not system.constrained else RungeKutta4()
+
+
 def advance_steps(
     system: System,
     state: State,
+    memory: Any,
     first: Any,
     steps: Any,
     dt: Any,
     t0: Any = 0.0,
     integrator: Integrator | None = None,
     external: External | None = None,
-) -> State:
-    """The state after a number of steps (may be traced) from step `first`; time is t0 + step * dt, so it does not drift."""
-    links = links_of(system)
-    flow, ready = _flow(system, links, external), _on_constraints(system, links)
-    method = RungeKutta4() if integrator is None else integrator
+) -> tuple[State, Any]:
+    """The state, and the integrator's memory, after a number of steps (may be traced) from step `first`.
 
-    def body(k, state):
-        t = t0 + (first + k) * dt
-        return method.step(system.topology, flow, t, ready(t, state), dt)
+    Time is t0 + step * dt, so that it does not drift.
+    """
+    motion, method = Motion.of(system, external), usual_integrator(system) if integrator is None else integrator
 
-    return jax.lax.fori_loop(0, steps, body, state)
+    def body(k, carry):
+        return method.advance(motion, t0 + (first + k) * dt, *carry, dt, careful=True)
+
+    return jax.lax.fori_loop(0, steps, body, (state, memory))
 
 
 def simulate(
@@ -122,28 +109,25 @@ def simulate(
     **Arguments:**
 
     - `state`: the state at t0 [s]; `dt` [s], `steps`: fixed.
-    - `integrator`: `RungeKutta4()` by default; `external`: wrenches of the surroundings on the bodies.
+    - `integrator`: `RungeKutta4()` by default, `Newmark()` for elastic rods; `external`: wrenches of the surroundings.
 
     **Returns:**
 
     The states at t0, t0 + dt, ...: every array with a leading axis of steps + 1. Use `sample` for efforts and energies.
     """
-    links = links_of(system)
-    flow, ready = _flow(system, links, external), _on_constraints(system, links)
-    method = RungeKutta4() if integrator is None else integrator
+    motion, method = Motion.of(system, external), usual_integrator(system) if integrator is None else integrator
 
     # Reverse mode keeps the states and the accelerations, and computes the rest of each step again: its loop then stays
     # small enough to be compiled whole, and memory grows with the motion alone.
     keep = jax.checkpoint_policies.save_only_these_names(SOLUTION)
 
     @partial(jax.checkpoint, prevent_cse=False, policy=keep)
-    def body(state, k):
-        t = t0 + k * dt
-        new = method.step(system.topology, flow, t, ready(t, state), dt)
-        return new, new
+    def body(carry, k):
+        new, memory = method.advance(motion, t0 + k * dt, *carry, dt)
+        return (new, memory), new
 
     start = driven_motion(system, t0, state)[0]
-    _, states = jax.lax.scan(body, start, jnp.arange(steps))
+    _, states = jax.lax.scan(body, (start, method.begin(motion, t0, start)), jnp.arange(steps))
     times = t0 + dt * jnp.arange(1, steps + 1)
     if system.motions or system.base_motion is not None:
         states = jax.vmap(lambda t, s: driven_motion(system, t, s)[0])(times, states)

@@ -20,12 +20,16 @@ Rates = Float[Array, "dof"]
 
 
 class Relative(NamedTuple):
-    """Relative motion across one joint: pose (R, p), screw columns S (6 x dof) and c = S' v (6)."""
+    """Relative motion across one joint: pose (R, p), screw columns S (6 x dof) and c = S' v (6).
+
+    Pieces of rods have no columns: their twist follows from `strains`, those at their Gauss points, a group of rods each.
+    """
 
     R: Array
     p: Array
     S: Array
     c: Array
+    strains: tuple[Array, ...] = ()
 
 
 class Kind(NamedTuple):
@@ -88,6 +92,10 @@ def _free(axis, second, q, v):
     return Relative(so3.to_matrix(q[3:]), q[:3], jnp.eye(6), jnp.zeros(6))
 
 
+def _still(axis, second, q, v):
+    return Relative(jnp.eye(3), jnp.zeros(3), jnp.zeros((6, 0)), jnp.zeros(6))
+
+
 def _add(q, u):
     return q + u
 
@@ -144,6 +152,8 @@ KINDS: dict[str, Kind] = {
         _adding("cylindrical", ("angle", "slide"), ("rad", "m"), _cylindrical),
         _adding("universal", ("first", "second"), ("rad", "rad"), _universal),
         _adding("planar", ("x", "y", "angle"), ("m", "m", "rad"), _planar),
+        _adding("segment", (), (), _still),  # a piece of a rod; its coordinates belong to the rod
+        _adding("strain", ("",), ("1/m",), _still),  # a coordinate of a rod
         Kind(
             "spherical",
             ("rx", "ry", "rz"),

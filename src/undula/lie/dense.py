@@ -12,6 +12,7 @@ from undula.lie.loops import unrolled
 from undula.lie.small import matvec
 
 LARGE = 16
+LARGE_INVERSE = 48  # where the loop around it matters more than the inverse itself
 
 
 def eliminate(A: Float[Array, "n n"], B: Float[Array, "n m"]) -> Float[Array, "n m"]:
@@ -31,6 +32,12 @@ def eliminate(A: Float[Array, "n n"], B: Float[Array, "n m"]) -> Float[Array, "n
 
     start = jnp.concatenate([A, B], axis=1)
     return jax.lax.fori_loop(0, n, turn, start, unroll=unrolled(n))[:, : B.shape[1]]
+
+
+def inverse(A: Float[Array, "n n"]) -> Float[Array, "n n"]:
+    """A^-1, to be used many times; not to be differentiated."""
+    n = A.shape[0]
+    return eliminate(A, jnp.eye(n)) if n <= LARGE_INVERSE else jnp.linalg.inv(A)
 
 
 def solve(A: Float[Array, "n n"], b: Float[Array, "n"], symmetric: bool = False) -> Float[Array, "n"]:

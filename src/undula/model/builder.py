@@ -13,12 +13,15 @@ from undula._startup import UndulaWarning
 from undula.actuation.laws import Law, stack
 from undula.constraints.constraint import Constraint
 from undula.constraints.rows import group_constraints
+from undula.environment.load import Load, as_law
 from undula.joints.authoring import ROLES, Fixed, Joint
 from undula.lie import se3, so3
 from undula.model import checks
 from undula.model.errors import ModelError, as_vector, is_traced
 from undula.model.system import Drive, Shape, System
 from undula.model.topology import GROUPS, Topology
+from undula.rods.actuators import Along, Pressure, Tension, Winch, place, scalar_law
+from undula.rods.rod import Rod, RodPlan, Segment, pack
 
 BASE_ROLES = ("fixed", "driven", "free")
 
@@ -61,6 +64,9 @@ class Builder:
         self._base: tuple[str, str, Any] | None = None
         self._drives: list[tuple[str, tuple[str, ...], Any]] = []
         self._constraints: list[tuple[Any, Any]] = []
+        self._rods: list[tuple[RodPlan, tuple[str, ...]]] = []
+        self._along: list[tuple[str, str, Any, float, dict[str, Any]]] = []
+        self._loads: list[tuple[str, Law, Law, Any, bool, bool]] = []
 
     def base(
         self,
@@ -128,7 +134,21 @@ class Builder:
         """
         if not isinstance(joint, Joint):
             raise ModelError(f"joint of body '{name}' = {joint!r}; it must be a joint, e.g. Revolute((0, 0, 1)).")
+        if isinstance(joint, Rod):
+            parent, position, rotation = self._add_nodes(
+                RodPlan(joint.name or name, joint), name, parent, position, rotation
+            )
+            joint = Fixed(name=joint.name)
         self._bodies.append(_Body(name, parent, joint, mass, com, inertia, position, rotation, tuple(shapes)))
+
+    def _add_nodes(self, plan: RodPlan, name: str, parent: str, position: Any, rotation: Any) -> tuple[str, Any, Any]:
+        """Adds the bodies of a rod's nodes; what is left for the body at its tip is to be fixed on the last one."""
+        nodes = tuple(f"{name}.{k + 1}" for k in range(len(plan.nodes)))
+        for node, (mass, com, inertia), shape in zip(nodes, plan.inertials(), plan.drawn()):
+            self._bodies.append(_Body(node, parent, Segment(), mass, com, inertia, position, rotation, shape))
+            parent, position, rotation = node, np.zeros(3), None
+        self._rods.append((plan, nodes))
+        return parent, position, rotation
 
     def drive(self, coordinates: str | Sequence[str], law: Law) -> None:
         """Makes coordinates driven: `law` gives their motion, one component a coordinate [rad or m]."""
@@ -151,6 +171,102 @@ class Builder:
             )
         self._constraints.append((constraint, slip))
 
+    # Rods: what acts along them
+
+    def load(
+        self,
+        body: str,
+        force: Any = (0.0, 0.0, 0.0),
+        couple: Any = (0.0, 0.0, 0.0),
+        point: Any = (0.0, 0.0, 0.0),
+        follows: bool = False,
+        along: bool = False,
+    ) -> None:
+        """A force [N] and a couple [N m], numbers or laws of time, on a body at a `point` of its frame [m].
+
+        `follows`: their components are those in the body's frame, not in the world. `along`: `body` is the tip of a rod, and
+        they act on all of the rod, per length [N/m, N].
+        """
+        what = f"the load on '{body}'"
+        laws = as_law(force, f"force of {what}"), as_law(couple, f"couple of {what}")
+        self._loads.append((body, *laws, as_vector(point, 3, f"point of {what}"), follows, along))
+
+    def tendon(
+        self,
+        name: str,
+        rod: str,
+        routing: Any,
+        tension: Any = None,
+        length: Any = None,
+        stiffness: Any = None,
+        end: float = 1.0,
+    ) -> None:
+        """A tendon along a rod, fixed at the fraction `end` of its length; it slides without friction before.
+
+        **Arguments:**
+
+        - `routing`: its place (y, z) in the section [m], or a function of X [m] that gives it: straight, helical, converging.
+        - `tension` [N], a number or a law; or `length` [m], a number or a law, of a tendon that a winch winds: it is elastic
+          with the `stiffness` [N/m], and slack when it is too long.
+        """
+        what = f"the tendon '{name}'"
+        if (tension is None) == (length is None):
+            raise ModelError(f"{what} must have either a tension or a length.")
+        if (length is None) != (stiffness is None):
+            raise ModelError(f"{what} must have a stiffness if, and only if, it has a length.")
+        if tension is not None:
+            options = dict(law=scalar_law(tension, f"tension of {what}", 0.0))
+        else:
+            if not is_traced(stiffness) and not stiffness > 0:
+                raise ModelError(f"stiffness of {what} = {stiffness} N/m; it must be positive.")
+            options = dict(
+                law=scalar_law(length, f"length of {what}", 0.0), stiffness=jnp.asarray(stiffness, dtype=float)
+            )
+        self._along.append((name, rod, routing, end, options))
+
+    def chamber(self, name: str, rod: str, routing: Any, area: Any, pressure: Any, end: float = 1.0) -> None:
+        """A fluid chamber along a rod: its centre's `routing` as for a tendon, `area` [m^2], `pressure` [Pa] or a law."""
+        what = f"the chamber '{name}'"
+        if not is_traced(area) and not area > 0:
+            raise ModelError(f"area of {what} = {area} m^2; it must be positive.")
+        options = dict(law=scalar_law(pressure, f"pressure of {what}"), area=jnp.asarray(area, dtype=float))
+        self._along.append((name, rod, routing, end, options))
+
+    def _plan(self, rod: str, what: str) -> RodPlan:
+        names = [plan.name for plan, _ in self._rods]
+        if rod not in names:
+            raise ModelError(
+                f"{what} acts on the rod '{rod}', which does not exist; the rods are {', '.join(names) or '(none)'}."
+            )
+        return self._rods[names.index(rod)][0]
+
+    def _acting(self, groups: tuple[Any, ...], name: str, rod: str, routing: Any, end: float, options: dict) -> Along:
+        kind = Winch if "stiffness" in options else Pressure if "area" in options else Tension
+        what = f"the {'chamber' if kind is Pressure else 'tendon'} '{name}'"
+        plan = self._plan(rod, what)
+        offset, slope, weights = place(plan, routing, end, what)
+        first = next(nodes[0] for p, nodes in self._rods if p is plan)
+        at = [
+            (g, m)
+            for g, group in enumerate(groups)
+            for m, links in enumerate(group.links)
+            if links[0] == self._link[first]
+        ]
+        return kind(offset, slope, weights, name=name, group=at[0][0], member=at[0][1], **options)
+
+    def _loading(
+        self, top: Topology, body: str, force: Law, couple: Law, point: Any, follows: bool, along: bool
+    ) -> Load:
+        what = f"the load on '{body}'"
+        if along:
+            plan = self._plan(body, what)
+            nodes = next(nodes for p, nodes in self._rods if p is plan)
+            weights = jnp.asarray(plan.weights * plan.rod.length)
+            return Load(force, couple, jnp.asarray(point), weights, tuple(top.bodies.index(x) for x in nodes), follows)
+        if body not in top.bodies:
+            raise ModelError(f"{what}: there is no such body; the bodies are {', '.join(top.bodies)}.")
+        return Load(force, couple, jnp.asarray(point), jnp.ones(1), (top.bodies.index(body),), follows)
+
     def build(self) -> System:
         """The frozen system, or a `ModelError` that names the culprit."""
         if self._base is None:
@@ -160,7 +276,7 @@ class Builder:
         joints = [b.joint for b in bodies[1:] if b.joint is not None]
         joint_names = tuple(j.name or b.name for j, b in zip(joints, bodies[1:]))
         checks.unique(joint_names, "joint")
-        table = _Coordinates(joint_names, joints)
+        table = _Coordinates(joint_names, joints, [plan for plan, _ in self._rods])
         drives = table.laws(self._drives)
         roles = tuple(table.roles)
         topology = Topology(
@@ -177,7 +293,11 @@ class Builder:
             roles=roles,
             leaders=tuple(table.leaders),
             mimics=tuple(table.mimics),
+            strain_count=sum(plan.count for plan, _ in self._rods),
         )
+        self._link = {name: int(link) for name, link in zip(topology.bodies, topology.link_of_body)}
+        rods = pack([plan for plan, _ in self._rods], [tuple(self._link[x] for x in nodes) for _, nodes in self._rods])
+        checks.unique([x[0] for x in self._along], "actuator")
         complaints: list[str] = []
         complain = checks.refuse if self._strict else complaints.append
         inertials = [checks.inertial(b.name, b.mass, b.com, b.inertia, complain) for b in bodies]
@@ -213,6 +333,9 @@ class Builder:
             base_motion=motion,
             motions=drives["driven"],
             efforts=drives["forced"],
+            rods=rods,
+            along=tuple(self._acting(rods, *x) for x in self._along),
+            loads=tuple(self._loading(topology, *x) for x in self._loads),
             ideal=ideal,
             slipping=slipping,
             reaction_weights=jnp.ones(len(held)),
@@ -229,7 +352,7 @@ class Builder:
 class _Coordinates:
     """Expands joints into coordinates: names, roles, springs, laws, and who follows whom."""
 
-    def __init__(self, joint_names: Sequence[str], joints: Sequence[Joint]):
+    def __init__(self, joint_names: Sequence[str], joints: Sequence[Joint], rods: Sequence[RodPlan] = ()):
         self.names: list[str] = []
         self.units: list[str] = []
         self.roles: list[str] = []
@@ -259,6 +382,8 @@ class _Coordinates:
                 self.offset.append(as_vector(joint.mimic.offset, 0, f"offset of the mimic joint '{name}'"))
             elif not isinstance(joint, Fixed):
                 self._add(name, joint)
+        for plan in rods:
+            self._add_rod(plan)
         checks.unique(self.names, "coordinate")
         for rate, name, mimic in followers:
             if mimic.leader not in self.names or self._joint_of[self.names.index(mimic.leader)] in self._indivisible:
@@ -299,6 +424,23 @@ class _Coordinates:
             self._laws.append(("driven", names, joint.motion))
         if joint.effort is not None:
             self._laws.append(("forced", names, joint.effort))
+
+    def _add_rod(self, plan: RodPlan) -> None:
+        """The coordinates of a rod; its stiffness and damping are its own."""
+        names, rod = plan.coordinate_names, plan.rod
+        self._joint_of += [plan.name] * plan.count
+        self.names += names
+        self.units += plan.units
+        self.roles += _each("driven" if rod.strain else rod.role, plan.count, f"role of the rod '{plan.name}'")
+        for values in (self.stiffness, self.damping, self.rest):
+            values += [0.0] * plan.count
+        lower, upper = (_each(x, plan.count, f"limits of the rod '{plan.name}'") for x in rod.limits)
+        self.lower += [float(x) for x in lower]
+        self.upper += [float(x) for x in upper]
+        motion = plan.law or rod.motion
+        for role, law in (("driven", motion), ("forced", rod.effort)):
+            if law is not None:
+                self._laws.append((role, names, law))
 
     def laws(self, given: Sequence[tuple[str, tuple[str, ...], Any]]) -> dict[str, tuple[Drive, ...]]:
         """Checks roles against laws and packs the laws into `Drive`s; scalar laws of one form become one vector law."""

@@ -14,6 +14,7 @@ from undula.joints.authoring import Fixed, Joint, Mimic, Prismatic, unit_vector
 from undula.model.builder import Builder
 from undula.model.errors import ModelError, as_vector
 from undula.model.system import Shape
+from undula.rods.quadrature import radau
 
 ABSENT = 1e-12  # a displacement smaller than this, of the largest one of its mode, is none
 
@@ -37,16 +38,13 @@ class ClampedModes(NamedTuple):
 def clamped_modes(count: int = 1, length: float = 1.0, nodes: int = 8) -> ClampedModes:
     """The first `count` bending modes of a clamped-free Euler-Bernoulli beam of a `length` [m], seen at `nodes` points."""
     from scipy.optimize import brentq
-    from scipy.special import roots_jacobi
 
     for what, value in (("count", count), ("nodes", nodes)):
         if isinstance(value, bool) or value != int(value) or value < 1:
             raise ModelError(f"{what} of clamped_modes = {value}; it must be a whole number of at least 1.")
     if not length > 0:
         raise ModelError(f"length of clamped_modes = {length} m; it must be positive.")
-    inner, parts = roots_jacobi(nodes - 1, 1, 0) if nodes > 1 else (np.zeros(0), np.zeros(0))
-    x = np.append((1 + inner) / 2, 1.0)  # Gauss-Radau on (0, 1]: one node is the tip
-    w = np.append(parts / (1 - inner) / 2, 1 / nodes**2)
+    x, w = radau(nodes)  # one node is the tip
     # cos z cosh z = -1 has one root in each interval between multiples of pi
     roots = np.array(
         [brentq(lambda z: np.cos(z) + 1 / np.cosh(z), k * np.pi, (k + 1) * np.pi, xtol=1e-14) for k in range(count)]

@@ -8,9 +8,11 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from undula.joints.kinds import KINDS, Relative, place
+from undula.lie.pick import pick, spread
 from undula.lie.small import hat, matmul, matvec, tmatvec
 from undula.model.system import System
 from undula.model.topology import Topology
+from undula.rods.group import scatter
 
 
 class Placement(NamedTuple):
@@ -103,7 +105,7 @@ def joint_configuration(system: System, q: Float[Array, "nq"]) -> Array:
     """Configurations of all the joints, mimics included."""
     top = system.topology
     if not top.mimics:
-        return q
+        return q[: q.shape[0] - top.strain_count]
     source, places = top.mimic_sources
     # a product with a constant matrix: gathers would stop loops from compiling whole
     picked = jnp.asarray(np.eye(len(q))[source])
@@ -119,15 +121,76 @@ def _leading(top: Topology) -> Array:
 
 
 def joint_rates(system: System, v: Float[Array, "nv"]) -> Float[Array, "rates"]:
-    """Rates (or accelerations) of all the joints, mimics included."""
+    """Rates (or accelerations) of all the joints, mimics included, rods excluded."""
     top = system.topology
-    return v if not top.mimics else system.mimic_scale * matvec(_leading(top), v)
+    return v[: len(top.leaders)] if not top.mimics else system.mimic_scale * matvec(_leading(top), v)
 
 
 def coordinate_efforts(system: System, tau: Float[Array, "rates"]) -> Float[Array, "nv"]:
     """Efforts conjugate to the coordinates, from those conjugate to the joint rates (the transpose of `joint_rates`)."""
     top = system.topology
-    return tau if not top.mimics else tmatvec(_leading(top), system.mimic_scale * tau)
+    if top.mimics:
+        return tmatvec(_leading(top), system.mimic_scale * tau)
+    return jnp.concatenate([tau, jnp.zeros(top.strain_count)]) if top.strain_count else tau
+
+
+# Joints and rods together
+
+
+def relative_of(system: System, joints: Placement, q: Float[Array, "nq"], v: Float[Array, "nv"]) -> Relative:
+    """Relative motion across all the joints and pieces of rods, for joints placed in links or in bodies."""
+    top = system.topology
+    rel = relative_motion(top, joints, joint_configuration(system, q), joint_rates(system, v))
+    if not system.rods:
+        return rel
+    strains = tuple(g.strains(q) for g in system.rods)
+    inside = [
+        place_all(
+            pick(joints.rotation, ids), pick(joints.position, ids), *(x.reshape(-1, *x.shape[2:]) for x in g.poses(xi))
+        )
+        for g, xi, ids in zip(system.rods, strains, _pieces(system))
+    ]
+    c = [g.biases(xi, g.own(v)).reshape(-1, 6) for g, xi in zip(system.rods, strains)]
+    R, p = _on_links(system, [x[0] for x in inside], rel.R), _on_links(system, [x[1] for x in inside], rel.p)
+    return Relative(R, p, rel.S, _on_links(system, c, rel.c), strains)
+
+
+def place_all(R0: Array, p0: Array, R: Array, p: Array) -> tuple[Array, Array]:
+    """Poses (R, p) in frames that have the poses (R0, p0)."""
+    return jax.vmap(matmul)(R0, R), p0 + jax.vmap(matvec)(R0, p)
+
+
+def _pieces(system: System) -> list[np.ndarray]:
+    """For each group of rods, its links - 1."""
+    return [np.array(g.links).reshape(-1) - 1 for g in system.rods]
+
+
+def _on_links(system: System, parts: list[Array], rest: Array) -> Array:
+    """`rest`, one entry a link 1, 2, ..., with the entries of the rods' pieces replaced."""
+    return spread(jnp.concatenate(parts), np.concatenate(_pieces(system)), rest)
+
+
+def link_rates(system: System, rel: Relative, x: Float[Array, "nv"]) -> Float[Array, "links 6"]:
+    """Relative twists across joints and pieces of rods, for rates x; or, for accelerations x, what depends on them."""
+    top = system.topology
+    own = (rel.S * by_link(top, joint_rates(system, x))[:, None, :]).sum(-1)
+    if not system.rods:
+        return own
+    parts = [g.twists(xi, g.own(x)).reshape(-1, 6) for g, xi in zip(system.rods, rel.strains)]
+    return _on_links(system, parts, own)
+
+
+def link_efforts(system: System, rel: Relative, F: Float[Array, "links 6"]) -> Float[Array, "nv"]:
+    """Efforts conjugate to the coordinates, from the wrenches on the links 1, 2, ...: the transpose of `link_rates`."""
+    top = system.topology
+    tau = coordinate_efforts(system, by_rate(top, (rel.S * F[:, :, None]).sum(1)))
+    if not system.rods:
+        return tau
+    parts = [
+        g.project(xi, pick(F, ids).reshape(*g.steps.shape, 6))
+        for g, xi, ids in zip(system.rods, rel.strains, _pieces(system))
+    ]
+    return tau + scatter(system.rods, parts, system.nv)
 
 
 def relative_motion(top: Topology, joints: Placement, q: Array, v: Float[Array, "rates"]) -> Relative:
@@ -141,7 +204,7 @@ def relative_motion(top: Topology, joints: Placement, q: Array, v: Float[Array, 
         if len(top.kind_groups) == 1:  # the indices are all of them, in order: no gathers
             mine, qs, vs = joints, q.reshape(iq.shape), v.reshape(iv.shape)
         else:
-            mine, qs, vs = Placement(*(x[ids] for x in joints)), q[iq], v[iv]
+            mine, qs, vs = Placement(*(pick(x, ids) for x in joints)), pick(q, iq), pick(v, iv)
         if name == "screw":
             part = _screws(mine, qs)
         else:
@@ -152,7 +215,7 @@ def relative_motion(top: Topology, joints: Placement, q: Array, v: Float[Array, 
         return Relative(jnp.zeros((0, 3, 3)), jnp.zeros((0, 3)), jnp.zeros((0, 6, 1)), jnp.zeros((0, 6)))
     if len(parts) == 1:
         return parts[0]
-    return jax.tree.map(lambda *x: jnp.concatenate(x)[top.link_order], *parts)
+    return jax.tree.map(lambda *x: pick(jnp.concatenate(x), top.link_order), *parts)
 
 
 def _screws(joints: Placement, q: Float[Array, "joints 1"]) -> Relative:
@@ -169,6 +232,8 @@ def by_link(top: Topology, rates: Float[Array, "rates"]) -> Float[Array, "joints
     n, k = len(top.link_parents), top.columns
     if rates.shape[0] == n * k:
         return rates.reshape(n, k)
+    if rates.shape[0] == 0:
+        return jnp.zeros((n, k))
     return jnp.zeros((n, k)).at[top.rate_link - 1, top.rate_column].set(rates, unique_indices=True)
 
 

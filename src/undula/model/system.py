@@ -1,6 +1,5 @@
 """The frozen, validated model that everything computes with."""
 
-from dataclasses import dataclass
 from typing import Any
 
 import equinox as eqx
@@ -12,8 +11,10 @@ from jaxtyping import Array, Float
 from undula.joints.kinds import KINDS
 from undula.lie import se3, so3
 from undula.lie.small import tmatvec
+from undula.model.drawn import Shape
 from undula.model.errors import UndulaError, is_traced
 from undula.model.topology import Topology
+from undula.rods.group import RodGroup
 
 
 class State(eqx.Module):
@@ -37,34 +38,6 @@ class Acceleration(eqx.Module):
 
     base: Float[Array, "*batch 6"]
     v: Float[Array, "*batch nv"]
-
-
-@dataclass(frozen=True)
-class Shape:
-    """What a viewer draws for a body; plays no part in the dynamics.
-
-    `kind`: "box" (size = 3 edges), "cylinder" or "capsule" (size = radius, length; axis z), "sphere" (size = radius),
-    "ellipsoid" (3 semi-axes) [m]; `position` [m] and `quaternion` in the body frame; `colour` (r, g, b) in 0..1.
-    """
-
-    kind: str
-    size: tuple[float, ...]
-    position: tuple[float, ...] = (0.0, 0.0, 0.0)
-    quaternion: tuple[float, ...] = (1.0, 0.0, 0.0, 0.0)
-    colour: tuple[float, ...] | None = None
-
-    def __post_init__(self):
-        count = SHAPE_SIZES.get(self.kind)
-        if count is None:
-            raise UndulaError(f"shape = {self.kind!r}; it must be one of {', '.join(SHAPE_SIZES)}.")
-        if len(self.size) != count:
-            raise UndulaError(f"size of the {self.kind} = {self.size}; it must be {count} numbers.")
-        for name in ("size", "position", "quaternion", "colour"):
-            value = getattr(self, name)
-            object.__setattr__(self, name, None if value is None else tuple(float(x) for x in value))
-
-
-SHAPE_SIZES = {"box": 3, "cylinder": 2, "capsule": 2, "sphere": 1, "ellipsoid": 3}
 
 
 class Drive(eqx.Module):
@@ -113,6 +86,12 @@ class System(eqx.Module):
     """Motion laws of the driven coordinates"""
     efforts: tuple[Drive, ...]
     """Effort laws or controllers of the forced coordinates"""
+    rods: tuple[RodGroup, ...]
+    """Rods, packed by their shape"""
+    along: tuple[Any, ...]
+    """Tendons and chambers of the rods (`rods.actuators.Along`)"""
+    loads: tuple[Any, ...]
+    """Given forces and couples (`environment.load.Load`)"""
     ideal: tuple[Any, ...]
     """Constraints, packed by their form (`constraints.rows.Group`)"""
     slipping: tuple[Any, ...]

@@ -36,11 +36,12 @@ class Topology:
     kinds: tuple[str | None, ...]  # computational kind; None = fixed
     base_role: str  # fixed, driven or free
     base_group: str
-    coordinates: tuple[str, ...]  # independent coordinates, in the order of their joints
+    coordinates: tuple[str, ...]  # independent coordinates, in the order of their joints; those of rods come last
     units: tuple[str, ...]
     roles: tuple[str, ...]
     leaders: tuple[int, ...]  # independent coordinate that gives each joint rate; the identity without mimic joints
     mimics: tuple[int, ...]  # joint rates that follow a coordinate instead of having one
+    strain_count: int = 0  # how many of the coordinates are those of rods
     _hash: list = field(default_factory=list, compare=False, repr=False)
 
     def __hash__(self) -> int:
@@ -107,7 +108,7 @@ class Topology:
     @cached_property
     def columns(self) -> int:
         """Largest number of rates of a joint: the padded width of the screw columns."""
-        return max((KINDS[k].dof for k in self.link_kinds), default=1)
+        return max(1, *(KINDS[k].dof for k in self.link_kinds), 1)
 
     @cached_property
     def rate_link(self) -> np.ndarray:
@@ -140,13 +141,16 @@ class Topology:
         out: dict[str, tuple[list, list]] = {}
         iq = iv = 0
         for l, name in enumerate(self.link_kinds, start=1):
-            if l in mimic_links:
-                continue
             kind = KINDS[name]
+            if l in mimic_links or kind.dof == 0:
+                continue
             q, v = out.setdefault(name, ([], []))
             q.append(range(iq, iq + kind.nq))
             v.append(range(iv, iv + kind.dof))
             iq, iv = iq + kind.nq, iv + kind.dof
+        if self.strain_count:
+            more = np.arange(self.strain_count)[:, None]
+            out["strain"] = (iq + more).tolist(), (iv + more).tolist()
         return [(name, np.array(q), np.array(v)) for name, (q, v) in out.items()]
 
     @cached_property
@@ -169,6 +173,8 @@ class Topology:
         places: list[int] = []
         r = 0
         for name in self.link_kinds:
+            if KINDS[name].dof == 0:
+                continue
             if r in mimics:
                 places.append(len(source))
                 source.append(single[self.leaders[r]])

@@ -1,0 +1,1 @@
+"""What surrounds a system: loads on its bodies."""

@@ -1,0 +1,59 @@
+"""Given forces and couples on bodies and along rods: dead (fixed in the world) or following (fixed in the body)."""
+
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+from undula.actuation.laws import Constant, Law
+from undula.lie.pick import pick, spread
+from undula.lie.small import cross, tmatvec
+from undula.model.errors import ModelError, as_vector
+
+
+class Load(eqx.Module):
+    """A force and a couple at a point of some bodies, with a weight each.
+
+    - `force` [N], `couple` [N m]: laws of time, vectors (3,); for a load along a rod, per length.
+    - `point` (3,): where the force acts, in the body's frame [m].
+    - `follows`: whether the components are those in the body's frame (a following load), or in the world (a dead one).
+    """
+
+    force: Law
+    couple: Law
+    point: Float[Array, "3"]
+    weights: Float[Array, "m"]
+    bodies: tuple[int, ...] = eqx.field(static=True)
+    follows: bool = eqx.field(static=True)
+
+    def wrenches(self, t: Any, R: Float[Array, "m 3 3"]) -> Float[Array, "m 6"]:
+        """Wrenches on the bodies, in their frames; R are their rotations in the world."""
+        f, c = self.force.value(t), self.couple.value(t)
+
+        def one(R, weight):
+            force, couple = (f, c) if self.follows else (tmatvec(R, f), tmatvec(R, c))
+            return weight * jnp.concatenate([force, couple + cross(self.point, force)])
+
+        return jax.vmap(one)(R, self.weights)
+
+
+def as_law(value: Any, what: str) -> Law:
+    """A vector law of three components, from a law or three numbers."""
+    if isinstance(value, Law):
+        if value.shape != (3,):
+            raise ModelError(f"{what} has the shape {value.shape}; it must be (3,).")
+        return value
+    return Constant(as_vector(value, 3, what))
+
+
+def total(loads: tuple[Load, ...], t: Any, R: Float[Array, "bodies 3 3"]) -> Float[Array, "bodies 6"]:
+    """Wrenches of all the loads on all the bodies, in their frames."""
+    out = jnp.zeros((R.shape[0], 6))
+    for load in loads:
+        which = np.array(load.bodies)
+        part = load.wrenches(t, pick(R, which))
+        out = out + spread(part, which, jnp.zeros((R.shape[0], 6)))
+    return out

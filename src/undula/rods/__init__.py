@@ -1,0 +1,1 @@
+"""Cosserat rods: strains on a basis, sections, segments of a Magnus integration, tendons and chambers."""

@@ -1,0 +1,369 @@
+"""A Cosserat rod as a joint whose coordinates are strains (document 002, chapters 2 and 3).
+
+The strain is xi(X) = xi_ref(X) + A Phi(X) q (2.31). The rod is cut at its nodes, the points of a Gauss-Radau quadrature: a
+node is a body with the section's inertia times its weight, and between two nodes the pose is a Magnus increment.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import pairwise
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+from undula.actuation.laws import Law
+from undula.joints.authoring import Joint
+from undula.joints.kinds import KINDS, Kind
+from undula.model.drawn import ALONG_X, Shape
+from undula.model.errors import ModelError, as_vector, is_traced
+from undula.rods.basis import COMPONENTS, Basis, bases, components
+from undula.rods.group import RodGroup
+from undula.rods.magnus import GAUSS
+from undula.rods.quadrature import gauss, radau
+from undula.rods.sections import Rectangle, Section
+
+STRAIGHT = (1.0, 0.0, 0.0, 0.0, 0.0, 0.0)
+
+
+@dataclass(frozen=True)
+class Rod(Joint):
+    """A Cosserat rod from the joint's frame (x along the rod) to the body that it carries: the section at its tip.
+
+    In a builder, `body("tip", "hand", Rod(...))` adds the bodies `tip.1`, `tip.2`, ... at the nodes and `tip` at the end; any
+    can carry bodies and rods. The coordinates are `tip.Kz1`, ...: a strain's coefficients on its basis [1/m or 1].
+
+    **Arguments:**
+
+    - `length` [m]; `section`: a `Circle`, `Annulus`, `Rectangle`, `Ellipse` or `GivenSection`, or a function of X [m] that
+      returns one.
+    - `E` [Pa], `G` [Pa] (E / 3 by default: incompressible), `density` [kg/m^3]. Instead of them, `stiffness` (6,) or (6, 6)
+      [N, N m^2], over (Gx, Gy, Gz, Kx, Ky, Kz), and `inertia` (6,) or (6, 6) [kg/m, kg m], over (V, Omega): per length,
+      constant or a function of X.
+    - `damping`: time constant mu [s] of Kelvin-Voigt damping D = mu H (2.13), or a matrix as `stiffness` [N s, N m^2 s].
+    - `strains`: "reissner", "extensible-kirchhoff", "kirchhoff", "torsion-free", "planar-kirchhoff" (bends about z),
+      "planar-reissner" or "bar"; or names out of Gx, Gy, Gz (stretch, shears), Kx (torsion), Ky, Kz (curvatures).
+    - `modes`: how many functions, for all strains or for each; `basis`: "legendre", "chebyshev", "monomial",
+      "piecewise-constant", "piecewise-linear", "b-spline", or a `Basis` object.
+    - `reference`: strain (6,) of the rod without stress, or a function of X: precurved and pretwisted rods.
+    - `nodes`: how many; by default from the basis. `order`: 4 or 6, of the Magnus increments.
+    - `strain`: an imposed field, a function (X, t) -> (6,); the rod is then driven and has no basis.
+    - `role`, `motion`, `effort`: as for any joint, over all the coordinates.
+    """
+
+    length: Any = 1.0
+    section: Section | Callable[[Any], Section] | None = None
+    E: Any = None
+    G: Any = None
+    density: Any = None
+    inertia: Any = None
+    strains: str | Sequence[str] = "kirchhoff"
+    modes: Any = 3
+    basis: str | Basis = "legendre"
+    reference: Any = STRAIGHT
+    nodes: int | None = None
+    order: int = 4
+    strain: Callable[[Any, Any], Any] | None = None
+    colour: tuple[float, ...] | None = None
+
+    @property
+    def kind(self) -> Kind:
+        return KINDS["segment"]
+
+
+@dataclass(frozen=True)
+class Segment(Joint):
+    """The piece of a rod between two nodes; its coordinates are the rod's."""
+
+    @property
+    def kind(self) -> Kind:
+        return KINDS["segment"]
+
+
+class StrainField(Law):
+    """Values of an imposed strain field at the Gauss points of a rod: the motion of its coordinates."""
+
+    function: Callable[[Any, Any], Any] = eqx.field(static=True)
+    places: Float[Array, "points"]
+    reference: Float[Array, "points 6"]
+    strains: tuple[int, ...] = eqx.field(static=True)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return (self.places.shape[0] * len(self.strains),)
+
+    def value(self, t: Any) -> Array:
+        field = jax.vmap(lambda X: jnp.asarray(self.function(X, t), dtype=float))(self.places) - self.reference
+        return jnp.stack([field[:, c] for c in self.strains]).reshape(-1)
+
+
+class RodPlan:
+    """The numbers of one rod."""
+
+    def __init__(self, name: str, rod: Rod):
+        self.name, self.rod = name, rod
+        what = f"the rod '{name}'"
+        _positive(rod.length, f"length of {what}", "m")
+        if rod.order not in GAUSS:
+            raise ModelError(f"order of {what} = {rod.order}; it must be 4 or 6.")
+        for field in ("rest", "mimic"):
+            if getattr(rod, field) not in (0.0, None):
+                raise ModelError(
+                    f"{field} of {what} has no effect; use reference for a rod that is not straight at rest."
+                )
+        self.strains = components(rod.strains, what)
+        if rod.strain is None:
+            self.bases = bases(self.strains, rod.modes, rod.basis, what)
+            breaks = sorted({0.0, 1.0, *(round(x, 12) for basis in self.bases for x in basis.breaks)})
+            most = max(b.count for b in self.bases)
+        else:
+            if rod.motion is not None or rod.effort is not None:
+                raise ModelError(f"{what} has an imposed strain, so that it can have no other motion or effort.")
+            self.bases, breaks, most = (), [0.0, 1.0], 1
+        pieces = len(breaks) - 1
+        count = max(10, 2 * most + 6) if pieces == 1 else 3 * pieces
+        count = count if rod.nodes is None else rod.nodes
+        if rod.strain is not None and rod.nodes is None:
+            count = 20
+        if isinstance(count, bool) or count != int(count) or count < 1:
+            raise ModelError(f"nodes of {what} = {count}; it must be a whole number of at least 1.")
+        if count < max(pieces, most if pieces == 1 else pieces):
+            raise ModelError(
+                f"nodes of {what} = {count}; a basis of {most} functions on {pieces} pieces needs at least {max(most, pieces)}."
+            )
+        share = [count // pieces + (k < count % pieces) for k in range(pieces)]
+        at, weights = [], []
+        for lo, hi, n in zip(breaks, breaks[1:], share):
+            x, w = radau(n)
+            at.append(lo + (hi - lo) * x)
+            weights.append((hi - lo) * w)
+        self.nodes, self.weights = np.concatenate(at), np.concatenate(weights)  # as fractions of the length
+        self.nodes[-1] = 1.0
+        self.pieces = np.diff(np.concatenate([[0.0], self.nodes]))
+        points, self.gauss_weights = GAUSS[rod.order]
+        self.places = (
+            np.concatenate([[0.0], self.nodes[:-1]])[:, None] + self.pieces[:, None] * points
+        )  # (nodes, gauss)
+        # a quadrature for stiffness that is exact for the basis, piece by piece
+        x, w = gauss(most + 4 if pieces == 1 else 6)
+        self._fine = np.concatenate([lo + (hi - lo) * x for lo, hi in pairwise(breaks)])
+        self._fine_weights = np.concatenate([(hi - lo) * w for lo, hi in pairwise(breaks)])
+
+    # Coordinates
+
+    @property
+    def count(self) -> int:
+        return self.places.size * len(self.strains) if self.rod.strain is not None else sum(b.count for b in self.bases)
+
+    @cached_property
+    def coordinate_names(self) -> tuple[str, ...]:
+        if self.rod.strain is not None:
+            n = self.places.size
+            return tuple(f"{self.name}.{COMPONENTS[c]}{k + 1}" for c in self.strains for k in range(n))
+        return tuple(
+            f"{self.name}.{COMPONENTS[c]}{k + 1}" for c, b in zip(self.strains, self.bases) for k in range(b.count)
+        )
+
+    @property
+    def units(self) -> tuple[str, ...]:
+        each = [self.places.size] * len(self.strains) if self.rod.strain is not None else [b.count for b in self.bases]
+        return tuple("1" if c < 3 else "1/m" for c, n in zip(self.strains, each) for _ in range(n))
+
+    @property
+    def law(self) -> Law | None:
+        """The motion of an imposed strain field."""
+        if self.rod.strain is None:
+            return None
+        X = jnp.asarray(self.places.reshape(-1) * self.rod.length)
+        return StrainField(self.rod.strain, X, self._reference(self.places.reshape(-1)), self.strains)
+
+    def _shapes(self, s: np.ndarray) -> np.ndarray:
+        """(points, 6, count) strains of unit coordinates at fractions s of the length."""
+        out = np.zeros((len(s), 6, sum(b.count for b in self.bases)))
+        k = 0
+        for c, basis in zip(self.strains, self.bases):
+            out[:, c, k : k + basis.count] = basis.values(s).T
+            k += basis.count
+        return out
+
+    def shapes(self) -> np.ndarray:
+        """(nodes, gauss, 6, count)."""
+        n, g = self.places.shape
+        if self.rod.strain is None:
+            return self._shapes(self.places.reshape(-1)).reshape(n, g, 6, -1)
+        unit = np.eye(n * g).reshape(n, g, n * g)
+        out = np.zeros((n, g, 6, self.count))
+        for k, c in enumerate(self.strains):
+            out[:, :, c, k * n * g : (k + 1) * n * g] = unit
+        return out
+
+    # Fields along the rod
+
+    def _reference(self, s: np.ndarray) -> Any:
+        """(points, 6) strains without stress."""
+        if callable(self.rod.reference):
+            return _stack([jnp.asarray(self.rod.reference(x * self.rod.length), dtype=float) for x in s], 6)
+        value = as_vector(self.rod.reference, 6, f"reference of the rod '{self.name}'")
+        return jnp.broadcast_to(value, (len(s), 6)) if is_traced(value) else np.tile(value, (len(s), 1))
+
+    def section(self, s: float) -> Section | None:
+        return self.rod.section(s * self.rod.length) if callable(self.rod.section) else self.rod.section
+
+    def _matrix(self, given: Any, s: float, what: str) -> Any:
+        value = given(s * self.rod.length) if callable(given) else given
+        value = value if is_traced(value) else np.asarray(value, dtype=float)
+        if value.shape == (6,):
+            value = jnp.diag(value) if is_traced(value) else np.diag(value)
+        if value.shape != (6, 6):
+            raise ModelError(f"{what} has the shape {value.shape}; it must be (6,) or (6, 6).")
+        if not is_traced(value) and not np.all(np.isfinite(value)):
+            raise ModelError(f"{what} is not finite.")
+        return value
+
+    def _hooke(self, s: float) -> Any:
+        """H of (2.10), linear strains first."""
+        rod, what = self.rod, f"the rod '{self.name}'"
+        if not _is_zero(rod.stiffness):
+            H = self._matrix(rod.stiffness, s, f"stiffness of {what}")
+            if not is_traced(H) and np.linalg.eigvalsh((H + H.T) / 2)[0] < 0:
+                raise ModelError(f"stiffness of {what} is not positive.")
+            return H
+        section = self.section(s)
+        if section is None or rod.E is None:
+            if rod.role == "driven" or rod.motion is not None or rod.strain is not None:
+                return np.zeros((6, 6))  # an imposed strain needs no elasticity
+            raise ModelError(f"{what} needs a section and E, or its stiffness.")
+        _positive(rod.E, f"E of {what}", "Pa")
+        G = rod.E / 3 if rod.G is None else rod.G
+        _positive(G, f"G of {what}", "Pa")
+        Iy, Iz = section.moments
+        parts = [rod.E * section.area, G * section.area, G * section.area, G * section.torsion, rod.E * Iy, rod.E * Iz]
+        return _diagonal(parts)
+
+    def _viscous(self, s: float, H: Any) -> Any:
+        mu = self.rod.damping
+        if np.ndim(mu) == 0 and not callable(mu):
+            if not is_traced(mu) and (not np.isfinite(mu) or mu < 0):
+                raise ModelError(f"damping of the rod '{self.name}' = {mu} s; it must not be negative.")
+            return mu * H
+        return self._matrix(mu, s, f"damping of the rod '{self.name}'")
+
+    def stiffness(self) -> tuple[Any, Any]:
+        """K_ee and D_ee of (2.38), (2.39)."""
+        if self.rod.strain is not None:
+            return np.zeros((self.count, self.count)), np.zeros((self.count, self.count))
+        B, w = self._shapes(self._fine), self._fine_weights
+        H = [self._hooke(s) for s in self._fine]
+        D = [self._viscous(s, h) for s, h in zip(self._fine, H)]
+        K, V = (sum(wk * b.T @ x @ b for wk, b, x in zip(w, B, xs)) * self.rod.length for xs in (H, D))
+        return K, V
+
+    def inertials(self) -> list[tuple[Any, Any, Any]]:
+        """Mass, centre and inertia about it of the nodes."""
+        rod, what = self.rod, f"the rod '{self.name}'"
+        out = []
+        for s, w in zip(self.nodes, self.weights):
+            dX = w * rod.length
+            if rod.inertia is not None:
+                M = self._matrix(rod.inertia, s, f"inertia of {what}")
+                m = M[0, 0]
+                _positive(m, f"inertia of {what}: the mass per length", "kg/m")
+                c = (
+                    jnp.stack([M[5, 1], M[3, 2], M[4, 0]]) / m
+                    if is_traced(M)
+                    else np.array([M[5, 1], M[3, 2], M[4, 0]]) / m
+                )
+                xp = jnp if is_traced(M) else np
+                K = xp.array([[0 * m, -c[2], c[1]], [c[2], 0 * m, -c[0]], [-c[1], c[0], 0 * m]])
+                out.append((m * dX, c, (M[3:, 3:] + m * K @ K) * dX))
+                continue
+            section = self.section(s)
+            if section is None or rod.density is None:
+                raise ModelError(f"{what} needs a section and a density, or its inertia.")
+            _positive(rod.density, f"density of {what}", "kg/m^3")
+            Iy, Iz = section.moments
+            out.append(
+                (
+                    rod.density * section.area * dX,
+                    np.zeros(3),
+                    _diagonal([rod.density * dX * x for x in (Iy + Iz, Iy, Iz)]),
+                )
+            )
+        return out
+
+    def drawn(self) -> list[tuple[Shape, ...]]:
+        """What a viewer shows of each piece: it ends at its node."""
+        out = []
+        for s, h in zip(self.nodes, self.pieces):
+            section = self.section(s)
+            y, z = section.outline if section is not None else (0.01, 0.01)
+            if any(is_traced(x) for x in (y, z, self.rod.length)):
+                out.append(())  # drawings are static
+                continue
+            length = float(h * self.rod.length)
+            if isinstance(section, Rectangle):
+                shape = Shape("box", (length, 2 * y, 2 * z), (-length / 2, 0, 0), colour=self.rod.colour)
+            else:
+                shape = Shape("capsule", (max(y, z), length), (-length / 2, 0, 0), ALONG_X, self.rod.colour)
+            out.append((shape,))
+        return out
+
+    def packed(self) -> dict[str, Any]:
+        """Arrays of a `RodGroup`, without the axis of rods."""
+        K, D = self.stiffness()
+        n, g = self.places.shape
+        reference = self._reference(self.places.reshape(-1))
+        return dict(
+            shapes=self.shapes(),
+            reference=reference.reshape(n, g, 6),
+            steps=self.pieces * self.rod.length,
+            stiffness=K,
+            damping=D,
+        )
+
+
+def _positive(value: Any, what: str, unit: str) -> None:
+    if not is_traced(value) and not (np.isfinite(value) and value > 0):
+        raise ModelError(f"{what} = {value} {unit}; it must be positive.")
+
+
+def _is_zero(value: Any) -> bool:
+    return isinstance(value, int | float) and value == 0
+
+
+def _diagonal(parts: Sequence[Any]) -> Any:
+    return jnp.diag(jnp.stack([jnp.asarray(x) for x in parts])) if any(is_traced(x) for x in parts) else np.diag(parts)
+
+
+def _stack(rows: Sequence[Any], size: int) -> Any:
+    if any(is_traced(x) for x in rows):
+        return jnp.stack(rows)
+    return np.array([as_vector(np.asarray(x), size, "a strain") for x in rows])
+
+
+def pack(plans: Sequence[RodPlan], links: Sequence[tuple[int, ...]]) -> tuple[RodGroup, ...]:
+    """Groups of rods that have the same shape; `links`: those of each rod's nodes."""
+    sorted_: dict[Any, list[Any]] = {}
+    first = 0
+    for plan, mine in zip(plans, links):
+        own = tuple(range(first, first + plan.count))
+        first += plan.count
+        sorted_.setdefault((*plan.places.shape, plan.count), []).append((plan.packed(), mine, own))
+    groups = []
+    for members in sorted_.values():
+        arrays = {
+            key: jnp.stack([jnp.asarray(m[0][key], dtype=float) for m in members])
+            if any(is_traced(m[0][key]) for m in members)
+            else jnp.asarray(np.stack([np.asarray(m[0][key], dtype=float) for m in members]))
+            for key in members[0][0]
+        }
+        groups.append(
+            RodGroup(
+                **arrays, links=tuple(m[1] for m in members), coordinates=tuple(m[2] for m in members), total=first
+            )
+        )
+    return tuple(groups)
