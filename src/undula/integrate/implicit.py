@@ -2,7 +2,7 @@
 
 The unknown of a step is the increment x of the configuration. Velocities and accelerations at the instant where the
 balance of efforts is asked for are a x + f and b x + h (3.9); Newton's method finds the x at which the inverse dynamics
-balances. Its matrix is kept while it serves, also from step to step, because a factorisation costs many residuals.
+balances (`integrate.newton`).
 """
 
 import abc
@@ -19,13 +19,12 @@ from undula.constraints.reduction import unknown_velocities
 from undula.dynamics.hybrid import driven_motion
 from undula.dynamics.problem import SOLUTION
 from undula.integrate.base import Integrator, Motion
+from undula.integrate.newton import columns_of, newton
 from undula.lie import dense, se3, so3
 from undula.lie.pick import pick, spread
-from undula.lie.small import cross, matvec, tmatvec
+from undula.lie.small import cross, tmatvec
 from undula.model.errors import UndulaError
 from undula.model.system import Acceleration, State, displaced
-
-SLOW = 0.15  # a contraction that is worse makes Newton's method compute its matrix anew
 
 
 class Memory(NamedTuple):
@@ -61,13 +60,14 @@ class Implicit(Integrator):
     """What the implicit methods share.
 
     - `tolerance`: of the balance of efforts, relative to the efforts themselves; `most`: Newton iterations a step.
-    - `newton`: "modified" keeps the inverse of the Newton matrix while it serves, "full" computes it in every iteration.
+    - `newton`: "modified" keeps the inverse of a Newton matrix, found by differences, and corrects it by what each iteration
+      shows (Broyden's update); it is found anew when it no longer serves. "full" has the exact tangent in every iteration.
     - `halvings`: how often a step that fails is halved before a run gives up.
     - `base`: how a free base moves: "SE3" (a screw) or "SO3xR3" (rotation and translation apart, as in document 002).
     """
 
     tolerance: float = eqx.field(static=True, default=1e-9, kw_only=True)
-    most: int = eqx.field(static=True, default=25, kw_only=True)
+    most: int = eqx.field(static=True, default=40, kw_only=True)
     newton: str = eqx.field(static=True, default="modified", kw_only=True)
     halvings: int = eqx.field(static=True, default=6, kw_only=True)
     base: str = eqx.field(static=True, default="SE3", kw_only=True)
@@ -148,21 +148,21 @@ class Implicit(Integrator):
             gain = spread(c.b * x + c.h, which, _stack((known.base, known.v)))
             return self._inside(at, c.reach * x, which, Acceleration(gain[:6], gain[6:]))
 
-        def residual(x):
-            return pick(motion.imbalance(t + c.reach * dt, *trial(x))[0], which)
+        def balance(x):
+            efforts, size = motion.imbalance(t + c.reach * dt, *trial(x))
+            return pick(efforts, which), size
 
         guess = jax.lax.stop_gradient(-c.h / c.b)  # no acceleration: the ballistic predictor
-        kept = jax.lax.stop_gradient(
-            (memory.inverse, memory.made_for, motion.imbalance(t + c.reach * dt, *trial(guess))[1])
-        )
+        kept = jax.lax.stop_gradient((memory.inverse, memory.made_for))
+        width = jax.lax.stop_gradient(jnp.abs(dt * v).max() + jnp.abs(state.q).max(initial=0.0))
 
-        def solve(f, guess):
-            return self._newton(f, guess, *kept, dt)
+        def solve(_, guess):
+            return newton(balance, guess, *kept, dt, width, self)
 
         def tangent_solve(g, y):
-            return dense.solve(jax.jacfwd(g)(y), y)
+            return dense.solve(columns_of(g, y.shape[0]), y)
 
-        x, found = jax.lax.custom_root(residual, guess, solve, tangent_solve, has_aux=True)
+        x, found = jax.lax.custom_root(lambda x: balance(x)[0], guess, solve, tangent_solve, has_aux=True)
         x = checkpoint_name(x, SOLUTION)
         inverse, made_for, iterations, left, good = jax.lax.stop_gradient(found)
         velocity, gain, pseudo = self.finish(v, memory, c.a * x + c.f, c.b * x + c.h)
@@ -181,44 +181,6 @@ class Implicit(Integrator):
             memory.failed | ~good,
             memory.failed_at,
         )
-
-    def _newton(self, f, x, inverse, made_for, scale, dt):
-        """x with f(x) = 0; (inverse, its step, iterations, relative residual, whether it converged)."""
-        n = x.shape[0]
-
-        def matrix(x):
-            return dense.inverse(jax.jacfwd(f)(x))
-
-        def go_on(carry):
-            _, _, size, change, _, _, count, _ = carry
-            settled = (size <= self.tolerance * scale) | (change <= 1e-13)
-            return ~settled & (count < self.most) & jnp.isfinite(size)
-
-        def turn(carry):
-            x, r, size, _, inverse, fresh, count, slow = carry
-            if self.newton == "full":
-                inverse, fresh = matrix(x), jnp.ones((), bool)
-            else:
-                inverse = jax.lax.cond(slow, matrix, lambda _: inverse, x)
-                fresh = slow
-            step = matvec(inverse, r)
-            new = x - step
-            left = f(new)
-            now = jnp.abs(left).max()
-            # an old matrix that does not reduce the residual is not followed
-            worse = ~fresh & ~(now < size)
-            change = jnp.abs(step).max() / (jnp.abs(new).max() + 1e-300)
-            x, r = jnp.where(worse, x, new), jnp.where(worse, r, left)
-            slow = worse | ~(now < SLOW * size)
-            return x, r, jnp.where(worse, size, now), jnp.where(worse, 1.0, change), inverse, fresh, count + 1, slow
-
-        r = f(x)
-        old = jnp.abs(made_for - dt) > 1e-9 * dt
-        start = x, r, jnp.abs(r).max(), jnp.ones(()), inverse, jnp.zeros((), bool), jnp.zeros((), int), old
-        x, _, size, change, inverse, _, count, _ = jax.lax.while_loop(go_on, turn, start)
-        good = (size <= self.tolerance * scale) | (change <= 1e-13)
-        used = jnp.where(count > 0, dt, made_for) if n else made_for
-        return x, (inverse, used, count, size / jnp.where(scale > 0, scale, 1.0), good)
 
     # A free base whose rotation and translation are integrated apart: its velocity is that of the origin, in the axes that
     # the base has at the start of the step, and its acceleration the derivative of that.

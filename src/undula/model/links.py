@@ -143,7 +143,7 @@ def relative_of(system: System, joints: Placement, q: Float[Array, "nq"], v: Flo
     rel = relative_motion(top, joints, joint_configuration(system, q), joint_rates(system, v))
     if not system.rods:
         return rel
-    strains = tuple(g.strains(q) for g in system.rods)
+    strains = tuple(g.bent(g.own(q)) for g in system.rods)
     inside = [
         place_all(
             pick(joints.rotation, ids), pick(joints.position, ids), *(x.reshape(-1, *x.shape[2:]) for x in g.poses(xi))

@@ -25,22 +25,23 @@ from undula.rods.rod import RodPlan
 class Along(eqx.Module):
     """Something that acts along a rod through a functional of its strains, a `measure`."""
 
-    offset: Float[Array, "nodes gauss 3"]
+    offset: Float[Array, "gauss 3 nodes"]
     """D(X) at the Gauss points [m]"""
-    slope: Float[Array, "nodes gauss 3"]
+    slope: Float[Array, "gauss 3 nodes"]
     """D'(X)"""
-    weights: Float[Array, "nodes gauss"]
+    weights: Float[Array, "gauss nodes"]
     """Of the quadrature [m]; zero beyond the end"""
     law: Law
     name: str = eqx.field(static=True)
     group: int = eqx.field(static=True)
     member: int = eqx.field(static=True)
 
-    def _line(self, xi: Float[Array, "nodes gauss 6"]) -> Float[Array, "nodes gauss 3"]:
+    def _line(self, xi: Float[Array, "gauss 6 nodes"]) -> Float[Array, "gauss 3 nodes"]:
         """u = Gamma + K x D + D': tangent of the line, in the section's frame."""
-        return xi[..., :3] + _cross(xi[..., 3:], self.offset) + self.slope
+        turned = jax.vmap(cross)(xi[:, 3:], self.offset)
+        return xi[:, :3] + turned + self.slope
 
-    def measure(self, xi: Float[Array, "nodes gauss 6"]) -> Float[Array, ""]:
+    def measure(self, xi: Float[Array, "gauss 6 nodes"]) -> Float[Array, ""]:
         raise NotImplementedError
 
     def intensity(self, t: Any, measure: Array) -> Array:
@@ -53,7 +54,7 @@ class Tension(Along):
 
     def measure(self, xi):
         u = self._line(xi)
-        return (self.weights * jnp.sqrt((u * u).sum(-1))).sum()
+        return (self.weights * jnp.sqrt((u * u).sum(1))).sum()
 
     def intensity(self, t, measure):
         return -self.law.value(t)
@@ -74,14 +75,10 @@ class Pressure(Along):
     area: Float[Array, ""]
 
     def measure(self, xi):
-        return self.area * (self.weights * self._line(xi)[..., 0]).sum()
+        return self.area * (self.weights * self._line(xi)[:, 0]).sum()
 
     def intensity(self, t, measure):
         return self.law.value(t)
-
-
-def _cross(a: Array, b: Array) -> Array:
-    return jnp.stack([x for x in cross(jnp.moveaxis(a, -1, 0), jnp.moveaxis(b, -1, 0))], axis=-1)
 
 
 def actuation(
@@ -89,15 +86,17 @@ def actuation(
 ) -> tuple[Float[Array, "nv"], Float[Array, "actuators"], Float[Array, "actuators"]]:
     """Efforts on all the coordinates; intensities (tensions, pressures) and measures (lengths, volumes) of the actuators."""
     forces = [jnp.zeros(g.stiffness.shape[:2]) for g in groups]
-    strains = [g.strains(q) for g in groups]
+    strains = [g.bent(g.own(q)) for g in groups]
     sizes, measures = [], []
     for a in along:
         g = groups[a.group]
-        measure, gradient = jax.value_and_grad(a.measure)(strains[a.group][a.member])
+
+        def measure_of(xi, a=a, g=g):
+            return a.measure(g.whole(xi)[a.member])
+
+        measure, gradient = jax.value_and_grad(measure_of)(strains[a.group])
         size_ = a.intensity(t, measure)
-        push = (g.shapes[a.member] * gradient[..., None]).sum((0, 1, 2)) * size_
-        unit = np.arange(g.stiffness.shape[0]) == a.member
-        forces[a.group] = forces[a.group] + unit[:, None] * push
+        forces[a.group] = forces[a.group] + size_ * g.cofield(gradient)
         sizes.append(jnp.abs(size_) if isinstance(a, Tension) else size_)
         measures.append(measure)
     return scatter(groups, forces, size), jnp.stack(sizes), jnp.stack(measures)
@@ -128,11 +127,11 @@ def place(plan: RodPlan, routing: Any, end: float, what: str) -> tuple[Any, Any,
             raise ModelError(f"routing of {what} is not finite.")
         _warn_outside(plan, np.asarray(values), what)
     zero = jnp.zeros((n * g, 1))
-    D, dD = (jnp.concatenate([zero, x], axis=1).reshape(n, g, 3) for x in (values, slopes))
+    D, dD = (jnp.concatenate([zero, x], axis=1).reshape(n, g, 3).transpose(1, 2, 0) for x in (values, slopes))
     # the line ends inside a piece: the weights of that piece are shortened
     start = np.concatenate([[0.0], plan.nodes[:-1]])
     share = np.clip((end - start) / plan.pieces, 0.0, 1.0)
-    return D, dD, jnp.asarray((plan.pieces * share)[:, None] * plan.gauss_weights) * length
+    return D, dD, jnp.asarray(plan.gauss_weights[:, None] * plan.pieces * share) * length
 
 
 def _warn_outside(plan: RodPlan, values: np.ndarray, what: str) -> None:

@@ -1,9 +1,6 @@
 """Rods as the dynamics sees them: groups of one shape, evaluated together."""
 
-from typing import Any
-
 import equinox as eqx
-import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
@@ -15,13 +12,18 @@ from undula.rods import magnus
 class RodGroup(eqx.Module):
     """Rods of one shape (numbers of nodes, Gauss points and coordinates), stacked."""
 
-    shapes: Float[Array, "rods nodes gauss 6 modes"]
-    """Strain of a unit of each coordinate at the Gauss points of each piece"""
-    reference: Float[Array, "rods nodes gauss 6"]
+    shapes: Float[Array, "rods gauss strains nodes modes"]
+    """Strains of a unit of each coordinate at the Gauss points of each piece, for the strains that are not blocked"""
+    reference: Float[Array, "rods gauss 6 nodes"]
+    """Strains without stress, there"""
     steps: Float[Array, "rods nodes"]
     """Lengths of the pieces [m]"""
     stiffness: Float[Array, "rods modes modes"]
     damping: Float[Array, "rods modes modes"]
+    strains: tuple[int, ...] = eqx.field(static=True)
+    """The strains that are not blocked, of (Gx, Gy, Gz, Kx, Ky, Kz)"""
+    present: tuple[int, ...] = eqx.field(static=True)
+    """Those that are not zero throughout"""
     links: tuple[tuple[int, ...], ...] = eqx.field(static=True)
     coordinates: tuple[tuple[int, ...], ...] = eqx.field(static=True)
     """Their places among the coordinates of all the rods, which are the last ones of a system"""
@@ -32,33 +34,53 @@ class RodGroup(eqx.Module):
         """The rods' part of a configuration, of rates or of accelerations."""
         return pick(x[x.shape[0] - self.total :], np.array(self.coordinates))
 
-    def field(self, x: Float[Array, "rods modes"]) -> Float[Array, "rods nodes gauss 6"]:
-        """A Phi x at the Gauss points (2.31)."""
+    def field(self, x: Float[Array, "rods modes"]) -> Float[Array, "rods gauss strains nodes"]:
+        """A Phi x at the Gauss points (2.31), for the strains that are not blocked."""
         return (self.shapes * x[:, None, None, None, :]).sum(-1)
 
-    def cofield(self, forces: Float[Array, "rods nodes gauss 6"]) -> Float[Array, "rods modes"]:
+    def cofield(self, forces: Float[Array, "rods gauss strains nodes"]) -> Float[Array, "rods modes"]:
         """The transpose of `field`."""
         return (self.shapes * forces[..., None]).sum((1, 2, 3))
 
-    def strains(self, q: Float[Array, "nq"]) -> Float[Array, "rods nodes gauss 6"]:
-        """Strains at the Gauss points."""
-        return self.reference + self.field(self.own(q))
+    def bent(self, q: Float[Array, "rods modes"]) -> Float[Array, "rods gauss strains nodes"]:
+        """Strains at the Gauss points, those that are not blocked."""
+        return pick_axis(self.reference, self.strains) + self.field(q)
+
+    def whole(self, xi: Float[Array, "rods gauss strains nodes"]) -> Float[Array, "rods gauss 6 nodes"]:
+        """All six strains at the Gauss points."""
+        parts = [xi[:, :, self.strains.index(c)] if c in self.strains else self.reference[:, :, c] for c in range(6)]
+        return jnp.stack(parts, 2)
+
+    def _screws(self, xi: Array) -> list[magnus.Screw]:
+        """The strains at each Gauss point, as screws over all the pieces."""
+        points = range(xi.shape[1])
+        fixed = [{c: self.reference[:, g, c] for c in self.present if c not in self.strains} for g in points]
+        return [f | r for f, r in zip(fixed, self._rates(xi))]
+
+    def _rates(self, field: Array) -> list[magnus.Screw]:
+        return [{c: field[:, g, k] for k, c in enumerate(self.strains)} for g in range(field.shape[1])]
 
     def twists(self, xi: Array, rates: Float[Array, "rods modes"]) -> Float[Array, "rods nodes 6"]:
         """Relative body twists across the pieces."""
-        return _each_piece(magnus.twist)(xi, self.field(rates), self.steps)
+        twists = magnus.twist(self._screws(xi), self._rates(self.field(rates)), self.steps)
+        return magnus.whole(twists, self.steps.shape)
 
     def biases(self, xi: Array, rates: Float[Array, "rods modes"]) -> Float[Array, "rods nodes 6"]:
         """Their derivatives at constant rates."""
-        return _each_piece(magnus.bias)(xi, self.field(rates), self.steps)
+        biases = magnus.bias(self._screws(xi), self._rates(self.field(rates)), self.steps)
+        return magnus.whole(biases, self.steps.shape)
 
     def poses(self, xi: Array) -> tuple[Float[Array, "rods nodes 3 3"], Float[Array, "rods nodes 3"]]:
         """Relative poses across the pieces."""
-        return _each_piece(lambda x, h: magnus.pose(magnus.increment(x, h)))(xi, self.steps)
+        return magnus.pose(self._screws(xi), self.steps)
 
     def project(self, xi: Array, F: Float[Array, "rods nodes 6"]) -> Float[Array, "rods modes"]:
         """Efforts conjugate to the coordinates, from the wrenches across the pieces (3.44)."""
-        return self.cofield(_each_piece(magnus.strain_forces)(xi, F, self.steps))
+        wrench = {i: F[..., i] for i in range(6)}
+        forces = magnus.strain_forces(self._screws(xi), wrench, self.steps, self.strains)
+        stacked = magnus.columns([f.get(c, 0.0) for f in forces for c in self.strains], self.steps.shape)
+        by_point = stacked.reshape(*self.steps.shape, len(forces), len(self.strains))
+        return self.cofield(jnp.moveaxis(by_point, 1, -1))
 
     def elastic(self, q: Float[Array, "rods modes"], v: Float[Array, "rods modes"]) -> Float[Array, "rods modes"]:
         """K_ee q + D_ee q' of (2.40)."""
@@ -73,8 +95,11 @@ class RodGroup(eqx.Module):
         return (self.damping * v[:, None] * v[:, :, None]).sum()
 
 
-def _each_piece(f: Any) -> Any:
-    return jax.vmap(jax.vmap(f))
+def pick_axis(
+    x: Float[Array, "rods gauss 6 nodes"], which: tuple[int, ...]
+) -> Float[Array, "rods gauss strains nodes"]:
+    """Some of the six strains."""
+    return jnp.stack([x[:, :, c] for c in which], 2)
 
 
 def scatter(groups: tuple[RodGroup, ...], parts: list[Array], size: int) -> Float[Array, "nv"]:

@@ -3,18 +3,23 @@
 With g' = g xi^, the pose across a piece of length h is exp(psi), psi a Magnus series in the strains at 2 or 3 Gauss points
 (order 4 or 6). The relative twist is T(psi) dpsi, T being the right-trivialised differential of exp. Everything is made of
 brackets of se(3) and of power series in the squared angle: no branches, no trigonometric functions.
+
+A vector of se(3) is here a dictionary from the components that are not zero to arrays over all the pieces at once. What a
+planar or an inextensible rod does not have is then never computed, and what is computed is arithmetic on long arrays.
 """
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float
+from jaxtyping import Array
 
-from undula.lie.se3 import bracket, cobracket
-from undula.lie.small import cross
+from undula.lie.loops import unrolled
+
+Screw = dict[int, Any]  # component 0..5 of (linear, angular) -> array over pieces; what is missing is zero
 
 # Gauss points and weights on [0, 1]
 _R3, _R15 = math.sqrt(3.0), math.sqrt(15.0)
@@ -23,22 +28,105 @@ GAUSS: dict[int, tuple[np.ndarray, np.ndarray]] = {
     6: (np.array([0.5 - _R15 / 10, 0.5, 0.5 + _R15 / 10]), np.array([5, 8, 5]) / 18),
 }
 
-TERMS = 14  # of the series in the squared angle: rounding remains for angles up to about pi in one piece
+TERMS = 11  # of the series in the squared angle: rounding remains for angles up to about 2 rad in one piece, 1e-9 at pi
 
 
-def increment(xi: Float[Array, "g 6"], h: Float[Array, ""]) -> Float[Array, "6"]:
-    """psi of one piece. As frames are multiplied on the right, brackets have the opposite sign of the usual formulas."""
-    if xi.shape[0] == 2:
-        return h / 2 * (xi[0] + xi[1]) + (_R3 / 12) * h**2 * bracket(xi[0], xi[1])
-    a, b, c = h * xi[1], _R15 / 3 * h * (xi[2] - xi[0]), 10 / 3 * h * (xi[2] - 2 * xi[1] + xi[0])
+# Screws
+
+
+def _add(*terms: tuple[Any, Screw]) -> Screw:
+    """Sum of multiples of screws."""
+    out: Screw = {}
+    for factor, screw in terms:
+        for i, x in screw.items():
+            y = x if factor is None else factor * x
+            out[i] = out[i] + y if i in out else y
+    return out
+
+
+def _cross(a: Screw, b: Screw, from_a: int, from_b: int, to: int, out: Screw) -> None:
+    """Adds a cross product of the halves (0: linear, 3: angular) of two screws to a half of `out`."""
+    for i in range(3):
+        j, k = (i + 1) % 3, (i + 2) % 3
+        for sign, m, n in ((1, j, k), (-1, k, j)):
+            if from_a + m in a and from_b + n in b:
+                product = a[from_a + m] * b[from_b + n]
+                if to + i in out:
+                    out[to + i] = out[to + i] + product if sign > 0 else out[to + i] - product
+                else:
+                    out[to + i] = product if sign > 0 else -product
+
+
+def _keep(screw: Screw, one: Array) -> Screw:
+    """The same, but computed once: XLA would fuse it into everything that uses it, and compute it there many times over.
+
+    What it does not duplicate is what it calls expensive, such as a division; `one` are ones that it cannot know.
+    """
+    return {i: x / one for i, x in screw.items()}
+
+
+def _one(xi: Sequence[Screw]) -> Array:
+    """Strains that vary come last, so that the compiler does not fold this."""
+    return 1.0 + 0.0 * jax.lax.stop_gradient(list(xi[0].values())[-1])
+
+
+def bracket(a: Screw, b: Screw) -> Screw:
+    """ad_a b."""
+    out: Screw = {}
+    _cross(a, b, 3, 0, 0, out)
+    _cross(a, b, 0, 3, 0, out)
+    _cross(a, b, 3, 3, 3, out)
+    return out
+
+
+def cobracket(eta: Screw, F: Screw) -> Screw:
+    """ad_eta^T F."""
+    out: Screw = {}
+    _cross(F, eta, 0, 3, 0, out)
+    _cross(F, eta, 0, 0, 3, out)
+    _cross(F, eta, 3, 3, 3, out)
+    return out
+
+
+# The Magnus series
+
+
+def increment(xi: Sequence[Screw], h: Array) -> Screw:
+    """psi of the pieces. As frames are multiplied on the right, brackets have the opposite sign of the usual formulas."""
+    if len(xi) == 2:
+        return _add((h / 2, _add((None, xi[0]), (None, xi[1]))), (_R3 / 12 * h**2, bracket(xi[0], xi[1])))
+    a = _add((h, xi[1]))
+    b = _add((_R15 / 3 * h, xi[2]), (-_R15 / 3 * h, xi[0]))
+    c = _add((10 / 3 * h, xi[2]), (-20 / 3 * h, xi[1]), (10 / 3 * h, xi[0]))
     first = bracket(b, a)
-    second = -bracket(2 * c + first, a) / 60
-    return a + c / 12 + bracket(b + second, -20 * a - c + first) / 240
+    second = _add((-1 / 60, bracket(_add((2.0, c), (None, first)), a)))
+    inner = _add((-20.0, a), (-1.0, c), (None, first))
+    return _add((None, a), (1 / 12, c), (1 / 240, bracket(_add((None, b), (None, second)), inner)))
+
+
+def _increment_forces(xi: Sequence[Screw], h: Array, y: Screw, wanted: tuple[int, ...]) -> list[Screw]:
+    """The transpose of the derivative of `increment`: forces on the wanted strains, from a force y on psi."""
+    if len(xi) == 2:
+        k = _R3 / 12 * h**2
+        first = _add((h / 2, y), (-k, cobracket(xi[1], y)))
+        second = _add((h / 2, y), (k, cobracket(xi[0], y)))
+        return [{i: s[i] for i in wanted if i in s} for s in (first, second)]
+    free = [{i: x[i] for i in wanted if i in x} for x in xi]
+    shape = next(iter(xi[0].values())).shape
+
+    def psi(free):
+        return increment([{**x, **f} for x, f in zip(xi, free)], h)
+
+    out, pull = jax.vjp(psi, free)
+    return pull({i: jnp.broadcast_to(y.get(i, 0.0), shape) for i in out})[0]
+
+
+# The exponential and its differential
 
 
 def _series(terms: list[float], x: Array) -> Array:
-    out = jnp.full_like(x, terms[-1])
-    for a in reversed(terms[:-1]):
+    out = terms[-1] * x + terms[-2]
+    for a in reversed(terms[:-2]):
         out = out * x + a
     return out
 
@@ -47,63 +135,107 @@ _f = math.factorial
 _SIN = [(-1) ** k / _f(2 * k + 1) for k in range(TERMS)]  # sin t / t, and so on, in x = t^2
 _COS = [(-1) ** k / _f(2 * k + 2) for k in range(TERMS)]  # (1 - cos t) / t^2
 _REST = [(-1) ** k / _f(2 * k + 3) for k in range(TERMS)]  # (t - sin t) / t^3
-# T = 1 - T1 ad + T2 ad^2 - T3 ad^3 + T4 ad^4: the characteristic polynomial of ad has degree 5 in effect
+# T = 1 - T1 ad + T2 ad^2 - T3 ad^3 + T4 ad^4, because ad (ad^2 + t^2)^2 = 0
 _T1 = [(-1) ** (k + 1) * (2 - k) / _f(2 * k) for k in range(1, TERMS + 1)]
 _T2 = [(-1) ** k * (k - 2) / _f(2 * k + 1) for k in range(1, TERMS + 1)]
 _T3 = [(-1) ** (k + 1) * (1 - k) / _f(2 * k) for k in range(2, TERMS + 2)]
 _T4 = [(-1) ** k * (k - 1) / _f(2 * k + 1) for k in range(2, TERMS + 2)]
 
 
-def pose(psi: Float[Array, "6"]) -> tuple[Float[Array, "3 3"], Float[Array, "3"]]:
-    """exp(psi) as rotation and position."""
-    v, w = psi[:3], psi[3:]
-    x = (w * w).sum()
-    a, b, c = (_series(terms, x) for terms in (_SIN, _COS, _REST))
-    wv = cross(w, v)
-    p = v + b * wv + c * cross(w, wv)
-    square = b * (w[:, None] * w[None, :] - x * jnp.eye(3))
-    turn = a * jnp.stack(
-        [jnp.stack([0 * x, -w[2], w[1]]), jnp.stack([w[2], 0 * x, -w[0]]), jnp.stack([-w[1], w[0], 0 * x])]
-    )
-    return jnp.eye(3) + turn + square, p
+def _square(psi: Screw) -> Array | None:
+    """Squared angle; None without any rotation."""
+    turns = [psi[i] * psi[i] for i in (3, 4, 5) if i in psi]
+    return sum(turns[1:], turns[0]) if turns else None
 
 
-def _coefficients(psi: Float[Array, "6"]) -> tuple[Array, ...]:
-    x = (psi[3:] * psi[3:]).sum()
-    return tuple(_series(terms, x) for terms in (_T1, _T2, _T3, _T4))
+def pose(xi: Sequence[Screw], h: Array) -> tuple[Array, Array]:
+    """exp(psi) of pieces whose lengths h have a shape: rotations (*shape, 3, 3) and positions (*shape, 3)."""
+    one, shape = _one(xi), h.shape
+    psi = _keep(increment(xi, h), one)
+    x = _square(psi)
+    linear = {i: psi[i] for i in range(3) if i in psi}
+    if x is None:
+        return jnp.broadcast_to(jnp.eye(3), (*shape, 3, 3)), columns([linear.get(i, 0.0) for i in range(3)], shape)
+    a, b, c = _keep({k: _series(terms, x) for k, terms in enumerate((_SIN, _COS, _REST))}, one).values()
+    turn = {i: psi[i] for i in (3, 4, 5) if i in psi}
+    once, twice = {}, {}
+    _cross(turn, linear, 3, 0, 0, once)
+    _cross(turn, once, 3, 0, 0, twice)
+    p = _add((None, linear), (b, once), (c, twice))
+    w = [turn.get(3 + i) for i in range(3)]
+    entries = []
+    for i in range(3):
+        for j in range(3):
+            terms = []
+            if i == j:  # 1 + b (w_i^2 - t^2)
+                others = [y * y for k, y in enumerate(w) if k != i and y is not None]
+                terms.append(1.0 - b * sum(others[1:], others[0]) if others else jnp.ones(shape))
+            else:
+                k = 3 - i - j
+                if w[k] is not None:
+                    terms.append(a * w[k] if (j - i) % 3 == 2 else -(a * w[k]))
+                if w[i] is not None and w[j] is not None:
+                    terms.append(b * (w[i] * w[j]))
+            entries.append(sum(terms[1:], terms[0]) if terms else 0.0)
+    both = columns([*entries, *(p.get(i, 0.0) for i in range(3))], shape)
+    return both[..., :9].reshape(*shape, 3, 3), both[..., 9:]
 
 
-def differential(psi: Float[Array, "6"], y: Float[Array, "6"]) -> Float[Array, "6"]:
-    """T(psi) y: the body twist of exp(psi) when psi has the rate y."""
-    a, b, c, d = _coefficients(psi)
-    # Horner in ad
-    z = c * y - d * bracket(psi, y)
-    z = b * y - bracket(psi, z)
-    z = a * y - bracket(psi, z)
-    return y - bracket(psi, z)
+def columns(parts: Sequence[Any], shape: tuple[int, ...]) -> Array:
+    """Arrays over pieces (or numbers) stacked along a new last axis.
+
+    On a CPU by a loop: what enters a loop is computed once, before, while a plain stack would compute it element by element.
+    """
+    lanes = [jnp.broadcast_to(x, shape) for x in parts]
+    if unrolled(2) > 1:
+        return jnp.stack(lanes, -1)
+    out = jax.lax.map(lambda x: jnp.stack(x), tuple(x.reshape(-1) for x in lanes))
+    return out.reshape(*shape, len(lanes))
 
 
-def codifferential(psi: Float[Array, "6"], F: Float[Array, "6"]) -> Float[Array, "6"]:
-    """T(psi)^T F."""
-    a, b, c, d = _coefficients(psi)
-    z = c * F - d * cobracket(psi, F)
-    z = b * F - cobracket(psi, z)
-    z = a * F - cobracket(psi, z)
-    return F - cobracket(psi, z)
+def whole(screw: Screw, shape: tuple[int, ...]) -> Array:
+    """A screw as one array (*shape, 6)."""
+    return columns([screw.get(i, 0.0) for i in range(6)], shape)
 
 
-def twist(xi: Float[Array, "g 6"], rate: Float[Array, "g 6"], h: Any) -> Float[Array, "6"]:
-    """Relative body twist across the piece, for strains xi that change at `rate`; linear in `rate`."""
-    psi, dpsi = jax.jvp(lambda x: increment(x, h), (xi,), (rate,))
-    return differential(psi, dpsi)
+def _horner(psi: Screw, y: Screw, product: Any, one: Array) -> Screw:
+    """y - T1 ad y + T2 ad^2 y - ..., by Horner's rule in ad."""
+    x = _square(psi)
+    if x is None:
+        return _add((None, y), (-0.5, product(psi, y)))
+    a, b, c, d = _keep({k: _series(terms, x) for k, terms in enumerate((_T1, _T2, _T3, _T4))}, one).values()
+    z = _keep(_add((c, y), (-d, product(psi, y))), one)
+    z = _keep(_add((b, y), (-1.0, product(psi, z))), one)
+    z = _keep(_add((a, y), (-1.0, product(psi, z))), one)
+    return _keep(_add((None, y), (-1.0, product(psi, z))), one)
 
 
-def bias(xi: Float[Array, "g 6"], rate: Float[Array, "g 6"], h: Any) -> Float[Array, "6"]:
-    """Rate of `twist` while the strains change at a constant `rate`."""
-    return jax.jvp(lambda x: twist(x, rate, h), (xi,), (rate,))[1]
+def twist(xi: Sequence[Screw], rate: Sequence[Screw], h: Array) -> Screw:
+    """Relative body twists across the pieces, for strains xi that change at `rate`; linear in `rate`."""
+    one = _one(xi)
+    psi, dpsi = (_keep(x, one) for x in _increment_rate(xi, rate, h))
+    return _horner(psi, dpsi, bracket, one)
 
 
-def strain_forces(xi: Float[Array, "g 6"], F: Float[Array, "6"], h: Any) -> Float[Array, "g 6"]:
-    """The transpose of `twist`: forces conjugate to the strains, from the wrench F on the far end of the piece."""
-    psi, pull = jax.vjp(lambda x: increment(x, h), xi)
-    return pull(codifferential(psi, F))[0]
+def _increment_rate(xi: Sequence[Screw], rate: Sequence[Screw], h: Array) -> tuple[Screw, Screw]:
+    """psi and its derivative."""
+    if len(xi) == 2:
+        psi = increment(xi, h)
+        k = _R3 / 12 * h**2
+        mean = _add((None, rate[0]), (None, rate[1]))
+        return psi, _add((h / 2, mean), (k, bracket(rate[0], xi[1])), (k, bracket(xi[0], rate[1])))
+    free = [{i: x[i] for i in r} for x, r in zip(xi, rate)]
+    return jax.jvp(lambda free: increment([{**x, **f} for x, f in zip(xi, free)], h), (free,), (list(rate),))
+
+
+def bias(xi: Sequence[Screw], rate: Sequence[Screw], h: Array) -> Screw:
+    """Rates of `twist` while the strains change at a constant `rate`."""
+    free = [{i: x[i] for i in r} for x, r in zip(xi, rate)]
+    return jax.jvp(lambda free: twist([{**x, **f} for x, f in zip(xi, free)], rate, h), (free,), (list(rate),))[1]
+
+
+def strain_forces(xi: Sequence[Screw], F: Screw, h: Array, wanted: tuple[int, ...]) -> list[Screw]:
+    """The transpose of `twist`: forces on the wanted strains at the Gauss points, from the wrenches on the far ends."""
+    one = _one(xi)
+    psi = _keep(increment(xi, h), one)
+    return _increment_forces(xi, h, _horner(psi, F, cobracket, one), wanted)

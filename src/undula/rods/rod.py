@@ -210,6 +210,13 @@ class RodPlan:
         value = as_vector(self.rod.reference, 6, f"reference of the rod '{self.name}'")
         return jnp.broadcast_to(value, (len(s), 6)) if is_traced(value) else np.tile(value, (len(s), 1))
 
+    @property
+    def present(self) -> tuple[int, ...]:
+        """Strains that are not zero throughout."""
+        reference = self._reference(self.places.reshape(-1))
+        bent = range(6) if is_traced(reference) else np.flatnonzero(np.any(reference != 0, axis=0))
+        return tuple(sorted({*self.strains, *(int(c) for c in bent)}))
+
     def section(self, s: float) -> Section | None:
         return self.rod.section(s * self.rod.length) if callable(self.rod.section) else self.rod.section
 
@@ -318,8 +325,8 @@ class RodPlan:
         n, g = self.places.shape
         reference = self._reference(self.places.reshape(-1))
         return dict(
-            shapes=self.shapes(),
-            reference=reference.reshape(n, g, 6),
+            shapes=self.shapes()[:, :, list(self.strains)].transpose(1, 2, 0, 3),
+            reference=reference.reshape(n, g, 6).transpose(1, 2, 0),
             steps=self.pieces * self.rod.length,
             stiffness=K,
             damping=D,
@@ -352,18 +359,16 @@ def pack(plans: Sequence[RodPlan], links: Sequence[tuple[int, ...]]) -> tuple[Ro
     for plan, mine in zip(plans, links):
         own = tuple(range(first, first + plan.count))
         first += plan.count
-        sorted_.setdefault((*plan.places.shape, plan.count), []).append((plan.packed(), mine, own))
+        kind = (*plan.places.shape, plan.count, plan.strains, plan.present)
+        sorted_.setdefault(kind, []).append((plan.packed(), mine, own))
     groups = []
-    for members in sorted_.values():
+    for (*_, strains, present), members in sorted_.items():
         arrays = {
             key: jnp.stack([jnp.asarray(m[0][key], dtype=float) for m in members])
             if any(is_traced(m[0][key]) for m in members)
             else jnp.asarray(np.stack([np.asarray(m[0][key], dtype=float) for m in members]))
             for key in members[0][0]
         }
-        groups.append(
-            RodGroup(
-                **arrays, links=tuple(m[1] for m in members), coordinates=tuple(m[2] for m in members), total=first
-            )
-        )
+        places = dict(links=tuple(m[1] for m in members), coordinates=tuple(m[2] for m in members))
+        groups.append(RodGroup(**arrays, **places, strains=strains, present=present, total=first))
     return tuple(groups)

@@ -1,0 +1,137 @@
+"""Newton's method for the balance of a step: exact tangent, or a matrix that is kept and corrected."""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple, Protocol
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Float, Int
+
+from undula.lie import dense
+from undula.lie.loops import unrolled
+from undula.lie.small import matvec, outer, tmatvec
+
+# x -> (residual, size of the efforts that it is the difference of)
+Balance = Callable[[Float[Array, "n"]], tuple[Float[Array, "n"], Float[Array, ""]]]
+
+POOR = 0.3  # a kept matrix that reduces the residual by less is found anew
+STILL = 1e-13  # a relative change of x below which nothing more can be gained
+
+
+class Options(Protocol):
+    """What is asked of the method."""
+
+    tolerance: float
+    most: int
+    newton: str
+
+
+def columns_of(linear: Callable[[Array], Array], n: int) -> Float[Array, "m n"]:
+    """Matrix of a linear function: all columns at once on a GPU, one after the other on a CPU."""
+    each = jax.vmap if unrolled(2) > 1 else lambda f: lambda x: jax.lax.map(f, x)
+    return each(linear)(jnp.eye(n)).T
+
+
+class _Search(NamedTuple):
+    """Where the method is. `phase`: -2 before the first residual, -1 at a Newton point, 0.. at a column of differences."""
+
+    x: Array
+    residual: Array
+    size: Array
+    scale: Array
+    at: Array  # where the balance is asked for next
+    inverse: Array
+    matrix: Array
+    phase: Int[Array, ""]
+    count: Int[Array, ""]
+    fresh: Bool[Array, ""]  # whether the matrix belongs to the last point
+    done: Bool[Array, ""]
+    good: Bool[Array, ""]
+
+
+def newton(balance: Balance, guess: Array, inverse: Array, made_for: Any, dt: Any, width: Any, options: Options):
+    """(x, (inverse, the step that it was made for, iterations, relative residual, whether it converged)).
+
+    `inverse`: of an earlier matrix, for steps of the length `made_for` [s] (0: none); `width`: a typical size of x.
+    """
+    find = _full if options.newton == "full" else _modified
+    out = find(balance, guess, inverse, jnp.abs(made_for - dt) > 1e-9 * dt, width, options)
+    left = out.size / jnp.where(out.scale > 0, out.scale, 1.0)
+    return out.x, (out.inverse, jnp.asarray(dt, dtype=float), out.count, left, out.good)
+
+
+def _begin(guess: Array, inverse: Array) -> _Search:
+    n, zero, no = guess.shape[0], jnp.zeros(()), jnp.zeros((), bool)
+    start = jnp.asarray(-2), jnp.asarray(0)
+    return _Search(guess, 0 * guess, zero, zero, guess, inverse, jnp.zeros((n, n)), *start, no, no, no)
+
+
+def _full(balance: Balance, guess: Array, inverse: Array, _old: Any, width: Any, options: Options) -> _Search:
+    n = guess.shape[0]
+
+    def turn(s: _Search) -> _Search:
+        (r, scale), linear = jax.linearize(balance, s.at)
+        size = jnp.abs(r).max()
+        inverse = dense.inverse(columns_of(lambda u: linear(u)[0], n))
+        step = matvec(inverse, r)
+        still = jnp.abs(s.at - s.x).max() <= STILL * jnp.abs(s.at).max()
+        good = (size <= options.tolerance * scale) | (still & (s.count > 0))
+        done = good | (s.count >= options.most) | ~jnp.isfinite(size)
+        scale = jnp.where(s.count > 0, s.scale, scale)
+        count = s.count + ~done
+        return s._replace(
+            x=s.at, residual=r, size=size, scale=scale, at=jnp.where(done, s.at, s.at - step), inverse=inverse, count=count,
+            done=done, good=good,
+        )  # fmt: skip
+
+    return jax.lax.while_loop(lambda s: ~s.done, turn, _begin(guess, inverse))
+
+
+def _modified(balance: Balance, guess: Array, inverse: Array, old: Any, width: Any, options: Options) -> _Search:
+    """One residual a turn, whatever it is for, so that it is compiled once."""
+    n = guess.shape[0]
+    index = jnp.arange(n)
+    nudge = 1e-7 * (width + jnp.abs(guess).max() + 1e-4)
+
+    def turn(s: _Search) -> _Search:
+        y, scale = balance(s.at)
+        scale = jnp.where(s.phase == -2, scale, s.scale)
+        size = jnp.abs(y).max()
+
+        # a column of differences: d residual / d x_k
+        column = (y - s.residual) / nudge
+        matrix = jnp.where((index == s.phase) & (s.phase >= 0), column[:, None], s.matrix)
+        complete = s.phase == n - 1
+
+        # a Newton point: taken unless a matrix that is not its own makes it worse
+        newton_point = s.phase == -1
+        better = size < s.size
+        taken = (s.phase == -2) | (newton_point & (better | s.fresh) & jnp.isfinite(size))
+        x, r = jnp.where(taken, s.at, s.x), jnp.where(taken, y, s.residual)
+        now = jnp.where(taken, size, s.size)
+        poor = newton_point & ~(size < POOR * s.size) & ~s.fresh
+        wild = newton_point & s.fresh & ~(size < 10 * s.size)  # also if not finite: half of the way is tried
+
+        # Broyden's update of the inverse: the last step and what it changed
+        step, change = s.at - s.x, y - s.residual
+        back = matvec(s.inverse, change)
+        denominator = (step * back).sum()
+        usable = newton_point & jnp.isfinite(size) & (jnp.abs(denominator) > 1e-3 * (step * step).sum())
+        gain = outer((step - back) / jnp.where(usable, denominator, 1.0), tmatvec(s.inverse, step))
+        inverse = jnp.where(usable, s.inverse + gain, s.inverse)
+        inverse = jax.lax.cond(complete, lambda: dense.inverse(matrix), lambda: inverse)
+
+        count = s.count + newton_point
+        moved = jnp.abs(step).max() > STILL * jnp.abs(s.at).max()
+        good = (s.phase < 0) & ((now <= options.tolerance * scale) | (newton_point & taken & ~moved))
+        done = good | (count >= options.most) | ((s.phase == -2) & ~jnp.isfinite(size))
+        start_columns = ((s.phase == -2) & old) | poor
+        phase = jnp.where(start_columns, 0, jnp.where((s.phase >= 0) & ~complete, s.phase + 1, -1))
+        to_newton = x - matvec(inverse, r)
+        at = jnp.where(phase >= 0, x + nudge * (index == phase), to_newton)
+        at = jnp.where(wild, (s.x + s.at) / 2, at)
+        x, r, now = (jnp.where(wild, a, b) for a, b in ((s.x, x), (s.residual, r), (s.size, now)))
+        fresh = complete | wild
+        return _Search(x, r, now, scale, at, inverse, matrix, phase, count, fresh, done, good)
+
+    return jax.lax.while_loop(lambda s: ~s.done, turn, _begin(guess, inverse))
