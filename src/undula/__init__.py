@@ -136,3 +136,10 @@ from undula.rods.sections import (
     Rectangle as Rectangle,
     Section as Section,
 )
+from undula.statics.equilibrium import (
+    Equilibrium as Equilibrium,
+    Modes as Modes,
+    continuation as continuation,
+    equilibrium as equilibrium,
+    natural_modes as natural_modes,
+)

@@ -111,6 +111,13 @@ def _newton_euler(system, links, rel, state, acceleration, external) -> tuple[Ar
     return F, tau - passive_efforts(system, state)
 
 
+def link_wrenches(
+    system: System, links: Links, rel: Relative, state: State, acceleration: Acceleration, external: Array | None
+) -> Float[Array, "links 6"]:
+    """Wrench that its parent exerts on each link, in the link's frame."""
+    return _newton_euler(system, links, rel, state, acceleration, external)[0]
+
+
 def efforts_of(
     system: System, links: Links, rel: Relative, state: State, acceleration: Acceleration, external: Array | None
 ) -> tuple[Float[Array, "6"], Float[Array, "nv"]]:

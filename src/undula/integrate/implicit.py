@@ -19,7 +19,7 @@ from undula.constraints.reduction import unknown_velocities
 from undula.dynamics.hybrid import driven_motion
 from undula.dynamics.problem import SOLUTION
 from undula.integrate.base import Integrator, Motion
-from undula.integrate.newton import columns_of, newton
+from undula.integrate.newton import Options, columns_of, newton
 from undula.lie import dense, se3, so3
 from undula.lie.pick import pick, spread
 from undula.lie.small import cross, tmatvec
@@ -157,7 +157,7 @@ class Implicit(Integrator):
         width = jax.lax.stop_gradient(jnp.abs(dt * v).max() + jnp.abs(state.q).max(initial=0.0))
 
         def solve(_, guess):
-            return newton(balance, guess, *kept, dt, width, self)
+            return newton(balance, guess, *kept, dt, width, Options(self.tolerance, self.most, self.newton == "full"))
 
         def tangent_solve(g, y):
             return dense.solve(columns_of(g, y.shape[0]), y)

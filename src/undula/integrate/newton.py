@@ -1,7 +1,7 @@
 """Newton's method for the balance of a step: exact tangent, or a matrix that is kept and corrected."""
 
 from collections.abc import Callable
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -18,12 +18,12 @@ POOR = 0.3  # a kept matrix that reduces the residual by less is found anew
 STILL = 1e-13  # a relative change of x below which nothing more can be gained
 
 
-class Options(Protocol):
-    """What is asked of the method."""
+class Options(NamedTuple):
+    """What is asked of the method: a residual relative to the efforts, the most iterations, the exact tangent or not."""
 
     tolerance: float
     most: int
-    newton: str
+    full: bool
 
 
 def columns_of(linear: Callable[[Array], Array], n: int) -> Float[Array, "m n"]:
@@ -54,7 +54,7 @@ def newton(balance: Balance, guess: Array, inverse: Array, made_for: Any, dt: An
 
     `inverse`: of an earlier matrix, for steps of the length `made_for` [s] (0: none); `width`: a typical size of x.
     """
-    find = _full if options.newton == "full" else _modified
+    find = _full if options.full else _modified
     out = find(balance, guess, inverse, jnp.abs(made_for - dt) > 1e-9 * dt, width, options)
     left = out.size / jnp.where(out.scale > 0, out.scale, 1.0)
     return out.x, (out.inverse, jnp.asarray(dt, dtype=float), out.count, left, out.good)

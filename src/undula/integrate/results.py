@@ -6,6 +6,7 @@ import numpy as np
 
 from undula.integrate.simulate import Sample
 from undula.model.system import System
+from undula.rods.basis import COMPONENTS
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -109,9 +110,52 @@ def to_dataset(
         np.array(system.topology.roles, dtype=str),
         {"long_name": "role of each coordinate"},
     )
+    if system.rods:
+        _add_rods(data, system, s.rods)
+    if system.along:
+        names = np.array([a.name for a in system.along], dtype=str)
+        data = data.assign_coords(actuator=names)
+        sizes, measures = (np.asarray(x) for x in s.along)
+        data["intensity"] = (
+            ("time", "actuator"),
+            sizes,
+            {"units": "N or Pa", "long_name": "tension of each tendon, pressure of each chamber"},
+        )
+        data["measure"] = (
+            ("time", "actuator"),
+            measures,
+            {"units": "m or m^3", "long_name": "length of each tendon inside its rod, volume of each chamber"},
+        )
     data["unit"] = (
         ("coordinate",),
         np.array(system.topology.units, dtype=str),
         {"long_name": "unit of each coordinate"},
     )
     return data
+
+
+def _add_rods(data: "xr.Dataset", system: System, groups: Any) -> None:
+    """Fields along the rods; rods with fewer sections than others are filled with NaN."""
+    names = {min(links): name for name, links in system.rod_links.items()}
+    members = sorted((links[0], g, m) for g, group in enumerate(system.rods) for m, links in enumerate(group.links))
+    most = max(group.abscissae.shape[1] for group in system.rods)
+
+    def padded(x):
+        x = np.asarray(x)
+        return np.pad(x, [(0, 0)] * (x.ndim - 2) + [(0, most - x.shape[-2]), (0, 0)], constant_values=np.nan)
+
+    data["rod_abscissa"] = (
+        ("rod", "section"),
+        np.stack([padded(np.asarray(system.rods[g].abscissae)[m][:, None])[:, 0] for _, g, m in members]),
+        {"units": "m", "long_name": "material abscissa of each section: the root and the nodes"},
+    )
+    words = {
+        "position": ("axis", "m", "position of each section in the world"),
+        "strain": ("strain", "1, 1/m", "strain (Gx, Gy, Gz, Kx, Ky, Kz) of each section"),
+        "stress": ("wrench", "N, N m", "internal wrench at each section, in its frame, in the convention of a tension"),
+    }
+    for field, (last, unit, meaning) in words.items():
+        values = np.stack([padded(getattr(groups[g], field)[:, m]) for _, g, m in members], axis=1)
+        data[f"rod_{field}"] = (("time", "rod", "section", last), values, {"units": unit, "long_name": meaning})
+    data.coords["rod"] = np.array([names[first] for first, _, _ in members], dtype=str)
+    data.coords["strain"] = list(COMPONENTS)

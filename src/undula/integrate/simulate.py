@@ -5,18 +5,31 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array
+import numpy as np
+from jaxtyping import Array, Float
 
 from undula.constraints.reduction import hybrid_dynamics
-from undula.dynamics.hybrid import driven_motion, on_bodies
+from undula.dynamics.frames import link_frames
+from undula.dynamics.hybrid import actuated_rods, driven_motion, on_bodies
 from undula.dynamics.kinematics import body_twists, observe
+from undula.dynamics.model import link_wrenches, relative
 from undula.dynamics.problem import SOLUTION
 from undula.integrate.base import External, Integrator, Motion
 from undula.integrate.implicit import Newmark
 from undula.integrate.runge_kutta import RungeKutta4
 from undula.lie import se3
-from undula.model.links import links_of
+from undula.lie.se3 import push_wrench
+from undula.lie.small import matmul, tmatvec
+from undula.model.links import links_of, place_all
 from undula.model.system import Acceleration, State, System, reported_position
+
+
+class RodSample(NamedTuple):
+    """Fields of a group of rods at their sections: positions [m], strains [1, 1/m], internal wrenches [N, N m]."""
+
+    position: Float[Array, "rods sections 3"]
+    strain: Float[Array, "rods sections 6"]
+    stress: Float[Array, "rods sections 6"]
 
 
 class Sample(NamedTuple):
@@ -36,6 +49,8 @@ class Sample(NamedTuple):
     reactions: Array
     residual: Array
     rank: Array
+    rods: tuple[RodSample, ...]
+    along: tuple[Array, Array]
 
 
 def sample(system: System, t: Any, state: State, external: External | None = None) -> Sample:
@@ -63,7 +78,40 @@ def sample(system: System, t: Any, state: State, external: External | None = Non
         found.reactions,
         found.residual,
         found.rank,
+        rod_fields(system, at, found.acceleration, wrenches),
+        actuated_rods(system, t, at)[1:],
     )
+
+
+def rod_fields(
+    system: System, state: State, acceleration: Acceleration, external: Float[Array, "bodies 6"] | None
+) -> tuple[RodSample, ...]:
+    """Positions, strains and internal wrenches at the root and the nodes of the rods.
+
+    The wrench is that across the piece that ends at the section (begins there, at the root), in the section's frame, in the
+    convention of a tension: what the far side exerts on the near side.
+    """
+    if not system.rods:
+        return ()
+    links = links_of(system)
+    rel = relative(system, links, state)
+    F = link_wrenches(system, links, rel, state, acceleration, external)
+    R, p = link_frames(system.topology, rel, state.base.rotation, state.base.position)
+    out = []
+    for g in system.rods:
+        nodes = np.array(g.links)
+        first = nodes[:, 0]
+        parents = np.asarray(system.topology.link_parents)[first - 1]
+        own = links.joints.rotation[first - 1], links.joints.position[first - 1]
+        root_R, root_p = place_all(R[parents], p[parents], *own)
+        # from the first node back to the root, whose frame the piece begins in
+        back_R = jax.vmap(lambda A, B: matmul(A.T, B))(root_R, R[first])
+        back_p = jax.vmap(lambda A, x: tmatvec(A, x))(root_R, p[first] - root_p)
+        root = jax.vmap(push_wrench)(back_R, back_p, F[first])
+        position = jnp.concatenate([root_p[:, None], p[nodes]], axis=1)
+        stress = -jnp.concatenate([root[:, None], F[nodes]], axis=1)
+        out.append(RodSample(position, g.section_strains(g.own(state.q)), stress))
+    return tuple(out)
 
 
 def usual_integrator(system: System) -> Integrator:

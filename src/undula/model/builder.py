@@ -279,6 +279,7 @@ class Builder:
         table = _Coordinates(joint_names, joints, [plan for plan, _ in self._rods])
         drives = table.laws(self._drives)
         roles = tuple(table.roles)
+        order = [b.name for b in bodies]
         topology = Topology(
             name=self.name,
             bodies=tuple(b.name for b in bodies),
@@ -294,6 +295,7 @@ class Builder:
             leaders=tuple(table.leaders),
             mimics=tuple(table.mimics),
             strain_count=sum(plan.count for plan, _ in self._rods),
+            rods=tuple((plan.name, tuple(order.index(x) for x in nodes)) for plan, nodes in self._rods),
         )
         self._link = {name: int(link) for name, link in zip(topology.bodies, topology.link_of_body)}
         rods = pack([plan for plan, _ in self._rods], [tuple(self._link[x] for x in nodes) for _, nodes in self._rods])

@@ -131,6 +131,12 @@ class System(eqx.Module):
         """Whether it has constraints, ideal or slipping."""
         return bool(self.ideal or self.slipping)
 
+    @property
+    def rod_links(self) -> dict[str, tuple[int, ...]]:
+        """Links of the nodes of each rod, by its name."""
+        links = self.topology.link_of_body
+        return {name: tuple(int(links[b]) for b in bodies) for name, bodies in self.topology.rods}
+
     def body(self, name: str) -> int:
         """Index of a body."""
         return _index(self.body_names, name, "body")

@@ -42,6 +42,7 @@ class Topology:
     leaders: tuple[int, ...]  # independent coordinate that gives each joint rate; the identity without mimic joints
     mimics: tuple[int, ...]  # joint rates that follow a coordinate instead of having one
     strain_count: int = 0  # how many of the coordinates are those of rods
+    rods: tuple[tuple[str, tuple[int, ...]], ...] = ()  # name of each rod, and the bodies of its nodes
     _hash: list = field(default_factory=list, compare=False, repr=False)
 
     def __hash__(self) -> int:

@@ -20,6 +20,11 @@ class RodGroup(eqx.Module):
     """Lengths of the pieces [m]"""
     stiffness: Float[Array, "rods modes modes"]
     damping: Float[Array, "rods modes modes"]
+    abscissae: Float[Array, "rods sections"]
+    """Of the root and the nodes [m]"""
+    section_shapes: Float[Array, "rods strains sections modes"]
+    section_reference: Float[Array, "rods 6 sections"]
+    """`shapes` and `reference` there: what is reported"""
     strains: tuple[int, ...] = eqx.field(static=True)
     """The strains that are not blocked, of (Gx, Gy, Gz, Kx, Ky, Kz)"""
     present: tuple[int, ...] = eqx.field(static=True)
@@ -85,6 +90,15 @@ class RodGroup(eqx.Module):
     def elastic(self, q: Float[Array, "rods modes"], v: Float[Array, "rods modes"]) -> Float[Array, "rods modes"]:
         """K_ee q + D_ee q' of (2.40)."""
         return (self.stiffness * q[:, None]).sum(-1) + (self.damping * v[:, None]).sum(-1)
+
+    def section_strains(self, q: Float[Array, "rods modes"]) -> Float[Array, "rods sections 6"]:
+        """All six strains at the root and at the nodes."""
+        own = (self.section_shapes * q[:, None, None, :]).sum(-1)
+        parts = [
+            self.section_reference[:, c] + (own[:, self.strains.index(c)] if c in self.strains else 0.0)
+            for c in range(6)
+        ]
+        return jnp.stack(parts, -1)
 
     def energy(self, q: Float[Array, "rods modes"]) -> Float[Array, ""]:
         """Elastic energy of all the rods [J]."""

@@ -330,7 +330,23 @@ class RodPlan:
             steps=self.pieces * self.rod.length,
             stiffness=K,
             damping=D,
+            **self._sections(),
         )
+
+    def _sections(self) -> dict[str, Any]:
+        """What is reported of the root and the nodes."""
+        s = np.concatenate([[0.0], self.nodes])
+        inside = np.clip(s, 1e-12, 1 - 1e-12)
+        if self.rod.strain is None:
+            shapes = self._shapes(inside)[:, list(self.strains)].transpose(1, 0, 2)
+        else:  # values at the Gauss points, interpolated
+            points = self.places.reshape(-1)
+            rows = np.stack([np.interp(inside, points, unit) for unit in np.eye(len(points))], 1)
+            shapes = np.zeros((len(self.strains), len(s), self.count))
+            for k in range(len(self.strains)):
+                shapes[k, :, k * len(points) : (k + 1) * len(points)] = rows
+        reference = self._reference(inside)
+        return dict(abscissae=s * self.rod.length, section_shapes=shapes, section_reference=reference.T)
 
 
 def _positive(value: Any, what: str, unit: str) -> None:

@@ -1,0 +1,1 @@
+"""Equilibria, their stability and their natural modes."""
