@@ -142,4 +142,5 @@ from undula.statics.equilibrium import (
     continuation as continuation,
     equilibrium as equilibrium,
     natural_modes as natural_modes,
+    tangent_stiffness as tangent_stiffness,
 )

@@ -8,7 +8,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from undula.actuation.laws import Law
-from undula.dynamics.kinematics import body_rotations
+from undula.dynamics.kinematics import body_frames, body_motion
 from undula.dynamics.model import solve_dynamics
 from undula.environment.load import total
 from undula.joints.kinds import KINDS
@@ -88,10 +88,16 @@ def actuated_rods(system: System, t: Any, state: State) -> tuple[Array, Array, A
 
 def on_bodies(system: System, links: Links, t: Any, state: State, external: Array | None) -> Array | None:
     """Wrenches on the bodies: those given, and those of the system's loads."""
-    if not system.loads:
+    if not (system.loads or system.followers):
         return external
-    loads = total(system.loads, t, body_rotations(system, links, state))
-    return loads if external is None else loads + external
+    R, p = body_frames(system, links, state)
+    found = total(system.loads, t, R)
+    if system.followers:
+        twists = body_motion(system, links, state)
+        for f in system.followers:
+            k = f.body
+            found = found + np.eye(len(system.body_names))[k][:, None] * f.wrench(t, R[k], p[k], twists[k])
+    return found if external is None else found + external
 
 
 def tree_dynamics(

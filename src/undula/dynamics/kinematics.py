@@ -27,9 +27,17 @@ def _frames(system: System, links: Links, state: State) -> tuple[Array, Array]:
     return jax.vmap(matmul)(R[l], turn), p[l] + jax.vmap(matvec)(R[l], shift)
 
 
-def body_rotations(system: System, links: Links, state: State) -> Float[Array, "bodies 3 3"]:
-    """Rotation matrices of the bodies in the world."""
-    return _frames(system, links, state)[0]
+def body_frames(
+    system: System, links: Links, state: State
+) -> tuple[Float[Array, "bodies 3 3"], Float[Array, "bodies 3"]]:
+    """Rotation matrices and origins of the bodies in the world."""
+    return _frames(system, links, state)
+
+
+def body_motion(system: System, links: Links, state: State) -> Float[Array, "bodies 6"]:
+    """Body twists of the bodies."""
+    motion = _motion(system, links, state, _at_rest(system))
+    return jnp.concatenate([motion.V, motion.W], axis=1)
 
 
 def _motion(system: System, links: Links, state: State, acceleration: Acceleration) -> LinkMotion:
@@ -63,8 +71,7 @@ def body_poses(system: System, state: State) -> se3.Pose:
 
 def body_twists(system: System, state: State) -> Float[Array, "bodies 6"]:
     """Body twists (V, Omega) of all the bodies, each in its own frame [m/s, rad/s]."""
-    motion = _motion(system, links_of(system), state, _at_rest(system))
-    return jnp.concatenate([motion.V, motion.W], axis=1)
+    return body_motion(system, links_of(system), state)
 
 
 def body_accelerations(system: System, state: State, acceleration: Acceleration) -> Float[Array, "bodies 6"]:

@@ -9,8 +9,9 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from undula.actuation.laws import Constant, Law
+from undula.lie import so3
 from undula.lie.pick import pick, spread
-from undula.lie.small import cross, tmatvec
+from undula.lie.small import cross, matmul, matvec, tmatvec
 from undula.model.errors import ModelError, as_vector
 
 
@@ -38,6 +39,30 @@ class Load(eqx.Module):
             return weight * jnp.concatenate([force, couple + cross(self.point, force)])
 
         return jax.vmap(one)(R, self.weights)
+
+
+class Follower(eqx.Module):
+    """A spring and a damper that pull a body along a given motion of its frame: a thruster or a hand that is controlled.
+
+    - `motion`: position [m] and rotation vector [rad] in the world, a law (6,).
+    - `stiffness` (6,) [N/m, N m/rad], `damping` (6,) [N s/m, N m s/rad]: on (linear, angular) errors in the body's frame.
+    """
+
+    motion: Law
+    stiffness: Float[Array, "6"]
+    damping: Float[Array, "6"]
+    body: int = eqx.field(static=True)
+
+    def wrench(self, t: Any, R: Array, p: Array, twist: Array) -> Float[Array, "6"]:
+        """The wrench on the body, in its frame."""
+        x, dx, _ = self.motion(t)
+        wanted = so3.to_matrix(so3.exp(x[3:]))
+        relative = matmul(R.T, wanted)
+        away = jnp.concatenate([tmatvec(R, x[:3] - p), so3.log(so3.from_matrix(relative))])
+        # e = Ad(g^-1 g_d) eta_d - eta of (3.66): the linear part is the difference of the velocities of the two origins
+        spin = matvec(relative, matvec(so3.dexp(x[3:]), dx[3:]))
+        slower = jnp.concatenate([tmatvec(R, dx[:3]), spin]) - twist
+        return self.stiffness * away + self.damping * slower
 
 
 def as_law(value: Any, what: str) -> Law:

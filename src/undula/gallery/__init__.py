@@ -30,6 +30,17 @@ NAMES = (
     "four-bar",
     "hexapod",
     "rolling-disc",
+    "cantilever-soft",
+    "cantilever-stiff",
+    "flying-rod-soft",
+    "flying-rod-stiff",
+    "pendulum-rod",
+    "elastica",
+    "heavy-column",
+    "tendon-finger",
+    "tendon-spatial",
+    "drones-payload",
+    "rod-tree",
 )
 
 

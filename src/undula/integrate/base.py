@@ -68,8 +68,8 @@ class Integrator(eqx.Module):
     def step(self, top: Topology, flow: Flow, t: Any, state: State, dt: Any) -> State:
         """The state at t + dt [s]."""
 
-    def begin(self, motion: Motion, t: Any, state: State) -> Any:
-        """What the method remembers from step to step, at the start: nothing, for most."""
+    def begin(self, motion: Motion, t: Any, state: State, found: tuple[State, Acceleration] | None = None) -> Any:
+        """What the method remembers from step to step, at the start: nothing, for most. `found`: the flow there, if known."""
         return ()
 
     def advance(

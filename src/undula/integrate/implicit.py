@@ -90,7 +90,7 @@ class Implicit(Integrator):
     def step(self, top, flow, t, state, dt):
         raise UndulaError(f"{type(self).__name__} is implicit: it has no explicit step; use advance.")
 
-    def begin(self, motion: Motion, t: Any, state: State) -> Memory:
+    def begin(self, motion: Motion, t: Any, state: State, found: tuple[State, Acceleration] | None = None) -> Memory:
         system = motion.system
         if system.constrained:
             raise UndulaError(
@@ -99,7 +99,7 @@ class Implicit(Integrator):
             )
         which = unknown_velocities(system)
         n = len(which)
-        at, acceleration = motion.flow(t, state)
+        at, acceleration = motion.flow(t, state) if found is None else found
         start = pick(_stack(self._outside(at, acceleration)), which)
         zero = jnp.zeros(())
         return Memory(start, start, jnp.zeros((n, n)), zero, jnp.zeros((), int), zero, jnp.zeros((), bool), zero)
@@ -113,7 +113,7 @@ class Implicit(Integrator):
             parts = carry[0]
 
             def part(k, carry):
-                return self._step(motion, t + k * dt / parts, *carry, dt / parts)
+                return self._step(motion, t + k * dt / parts, *carry, dt / parts, careful=True)
 
             return 2 * parts, *jax.lax.fori_loop(0, parts, part, (state, fresh))
 
@@ -126,7 +126,9 @@ class Implicit(Integrator):
         state = jax.tree.map(lambda a, b: jnp.where(after.failed, a, b), state, new)
         return state, after._replace(failed_at=jnp.where(memory.failed, memory.failed_at, t))
 
-    def _step(self, motion: Motion, t: Any, state: State, memory: Memory, dt: Any) -> tuple[State, Memory]:
+    def _step(
+        self, motion: Motion, t: Any, state: State, memory: Memory, dt: Any, careful: bool = False
+    ) -> tuple[State, Memory]:
         """One step without a second chance."""
         system = motion.system
         which = unknown_velocities(system)
@@ -162,7 +164,10 @@ class Implicit(Integrator):
         def tangent_solve(g, y):
             return dense.solve(columns_of(g, y.shape[0]), y)
 
-        x, found = jax.lax.custom_root(lambda x: balance(x)[0], guess, solve, tangent_solve, has_aux=True)
+        if careful:  # not to be differentiated: half as much to trace
+            x, found = solve(None, guess)
+        else:
+            x, found = jax.lax.custom_root(lambda x: balance(x)[0], guess, solve, tangent_solve, has_aux=True)
         x = checkpoint_name(x, SOLUTION)
         inverse, made_for, iterations, left, good = jax.lax.stop_gradient(found)
         velocity, gain, pseudo = self.finish(v, memory, c.a * x + c.f, c.b * x + c.h)

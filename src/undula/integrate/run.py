@@ -15,7 +15,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from undula._quick import quick_options, quickly_compiled
+from undula._quick import quick_options
 from undula._startup import UndulaWarning
 from undula._version import __version__
 from undula.constraints.assembly import admissible
@@ -25,7 +25,7 @@ from undula.integrate.implicit import Memory
 from undula.integrate.results import to_dataset
 from undula.integrate.simulate import Sample, advance_steps, sample, usual_integrator
 from undula.model.errors import UndulaError
-from undula.model.system import State, System
+from undula.model.system import Acceleration, State, System
 from undula.model.topology import GROUPS
 
 if TYPE_CHECKING:
@@ -82,10 +82,6 @@ def _samples(system, moments, external):
     return jax.lax.map(lambda x: sample(system, *x, external), moments)
 
 
-def _begin(system, state, integrator, external):
-    return integrator.begin(Motion.of(system, external), jnp.zeros(()), state)
-
-
 @cache
 def _jitted() -> tuple[Any, Any]:
     """Both functions of a chunk; made late, because the options depend on the device."""
@@ -140,8 +136,13 @@ def run(
     first = jnp.asarray(0)
     whole = first, jnp.asarray(steps), jnp.asarray(float(dt)), jnp.asarray(stride)
     bare = replace(system, shapes=())  # drawings are static: with them, any change of a length would compile anew
-    memory = quickly_compiled(_begin)(bare, state, method, external)
+    motion = Motion.of(bare, external)
+    memory = method.begin(motion, 0.0, state, (state, Acceleration(jnp.zeros(6), jnp.zeros(system.nv))))
     step_chunk, sample_chunk = _compile((bare, state, memory, *whole, size, method, external), external)
+    if isinstance(memory, Memory):  # accelerations at the start, from the function that is compiled for samples anyway
+        moments = jax.tree.map(lambda x: jnp.broadcast_to(x, (size, *x.shape)), (jnp.zeros(()), state))
+        at = jax.tree.map(lambda x: x[0], sample_chunk(bare, moments, external))
+        memory = method.begin(motion, 0.0, state, (at.state, at.acceleration))
     compiled = time.perf_counter()
 
     parts: list[Sample] = []

@@ -7,7 +7,7 @@ quaternions stay unit), and `bracket` is the Lie bracket of two increments, zero
 """
 
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax.numpy as jnp
 from jaxtyping import Array, Float
@@ -22,14 +22,14 @@ Rates = Float[Array, "dof"]
 class Relative(NamedTuple):
     """Relative motion across one joint: pose (R, p), screw columns S (6 x dof) and c = S' v (6).
 
-    Pieces of rods have no columns: their twist follows from `strains`, those at their Gauss points, a group of rods each.
+    Pieces of rods have no columns: their twist follows from `bent`, what each group of rods knows of its configuration.
     """
 
     R: Array
     p: Array
     S: Array
     c: Array
-    strains: tuple[Array, ...] = ()
+    bent: tuple[Any, ...] = ()
 
 
 class Kind(NamedTuple):

@@ -13,7 +13,7 @@ from undula._startup import UndulaWarning
 from undula.actuation.laws import Law, stack
 from undula.constraints.constraint import Constraint
 from undula.constraints.rows import group_constraints
-from undula.environment.load import Load, as_law
+from undula.environment.load import Follower, Load, as_law
 from undula.joints.authoring import ROLES, Fixed, Joint
 from undula.lie import se3, so3
 from undula.model import checks
@@ -67,6 +67,7 @@ class Builder:
         self._rods: list[tuple[RodPlan, tuple[str, ...]]] = []
         self._along: list[tuple[str, str, Any, float, dict[str, Any]]] = []
         self._loads: list[tuple[str, Law, Law, Any, bool, bool]] = []
+        self._followers: list[tuple[str, Law, Any, Any]] = []
 
     def base(
         self,
@@ -190,6 +191,25 @@ class Builder:
         what = f"the load on '{body}'"
         laws = as_law(force, f"force of {what}"), as_law(couple, f"couple of {what}")
         self._loads.append((body, *laws, as_vector(point, 3, f"point of {what}"), follows, along))
+
+    def follow(self, body: str, motion: Law, stiffness: Any, damping: Any) -> None:
+        """A controller at a body: springs and dampers pull its frame along a motion.
+
+        `motion`: position [m] and rotation vector [rad] in the world, a law of six components; `stiffness` (6,) and
+        `damping` (6,) [N/m, N m/rad; times s] on the errors of pose and twist, in the body's frame.
+        """
+        what = f"the controller of '{body}'"
+        if not isinstance(motion, Law) or motion.shape != (6,):
+            raise ModelError(f"motion of {what} must be a law of six components.")
+        gains = [as_vector(x, 6, f"{n} of {what}") for n, x in (("stiffness", stiffness), ("damping", damping))]
+        self._followers.append((body, motion, *gains))
+
+    def _following(self, top: Topology, body: str, motion: Law, stiffness: Any, damping: Any) -> Follower:
+        if body not in top.bodies:
+            raise ModelError(
+                f"the controller of '{body}': there is no such body; the bodies are {', '.join(top.bodies)}."
+            )
+        return Follower(motion, jnp.asarray(stiffness), jnp.asarray(damping), top.bodies.index(body))
 
     def tendon(
         self,
@@ -338,6 +358,7 @@ class Builder:
             rods=rods,
             along=tuple(self._acting(rods, *x) for x in self._along),
             loads=tuple(self._loading(topology, *x) for x in self._loads),
+            followers=tuple(self._following(topology, *x) for x in self._followers),
             ideal=ideal,
             slipping=slipping,
             reaction_weights=jnp.ones(len(held)),

@@ -143,16 +143,16 @@ def relative_of(system: System, joints: Placement, q: Float[Array, "nq"], v: Flo
     rel = relative_motion(top, joints, joint_configuration(system, q), joint_rates(system, v))
     if not system.rods:
         return rel
-    strains = tuple(g.bent(g.own(q)) for g in system.rods)
+    bent = tuple(g.bend(g.own(q)) for g in system.rods)
     inside = [
         place_all(
-            pick(joints.rotation, ids), pick(joints.position, ids), *(x.reshape(-1, *x.shape[2:]) for x in g.poses(xi))
+            pick(joints.rotation, ids), pick(joints.position, ids), *(y.reshape(-1, *y.shape[2:]) for y in g.poses(x))
         )
-        for g, xi, ids in zip(system.rods, strains, _pieces(system))
+        for g, x, ids in zip(system.rods, bent, _pieces(system))
     ]
-    c = [g.biases(xi, g.own(v)).reshape(-1, 6) for g, xi in zip(system.rods, strains)]
+    c = [g.biases(x, g.own(v)).reshape(-1, 6) for g, x in zip(system.rods, bent)]
     R, p = _on_links(system, [x[0] for x in inside], rel.R), _on_links(system, [x[1] for x in inside], rel.p)
-    return Relative(R, p, rel.S, _on_links(system, c, rel.c), strains)
+    return Relative(R, p, rel.S, _on_links(system, c, rel.c), bent)
 
 
 def place_all(R0: Array, p0: Array, R: Array, p: Array) -> tuple[Array, Array]:
@@ -176,7 +176,7 @@ def link_rates(system: System, rel: Relative, x: Float[Array, "nv"]) -> Float[Ar
     own = (rel.S * by_link(top, joint_rates(system, x))[:, None, :]).sum(-1)
     if not system.rods:
         return own
-    parts = [g.twists(xi, g.own(x)).reshape(-1, 6) for g, xi in zip(system.rods, rel.strains)]
+    parts = [g.twists(b, g.own(x)).reshape(-1, 6) for g, b in zip(system.rods, rel.bent)]
     return _on_links(system, parts, own)
 
 
@@ -187,8 +187,8 @@ def link_efforts(system: System, rel: Relative, F: Float[Array, "links 6"]) -> F
     if not system.rods:
         return tau
     parts = [
-        g.project(xi, pick(F, ids).reshape(*g.steps.shape, 6))
-        for g, xi, ids in zip(system.rods, rel.strains, _pieces(system))
+        g.project(b, pick(F, ids).reshape(*g.steps.shape, 6))
+        for g, b, ids in zip(system.rods, rel.bent, _pieces(system))
     ]
     return tau + scatter(system.rods, parts, system.nv)
 

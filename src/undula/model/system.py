@@ -92,6 +92,8 @@ class System(eqx.Module):
     """Tendons and chambers of the rods (`rods.actuators.Along`)"""
     loads: tuple[Any, ...]
     """Given forces and couples (`environment.load.Load`)"""
+    followers: tuple[Any, ...]
+    """Bodies that are pulled along a motion (`environment.load.Follower`)"""
     ideal: tuple[Any, ...]
     """Constraints, packed by their form (`constraints.rows.Group`)"""
     slipping: tuple[Any, ...]

@@ -56,6 +56,10 @@ class RodGroup(eqx.Module):
         parts = [xi[:, :, self.strains.index(c)] if c in self.strains else self.reference[:, :, c] for c in range(6)]
         return jnp.stack(parts, 2)
 
+    def bend(self, q: Float[Array, "rods modes"]) -> magnus.Bent:
+        """The pieces in a configuration: what the functions below need of it."""
+        return magnus.bend(self._screws(self.bent(q)), self.steps)
+
     def _screws(self, xi: Array) -> list[magnus.Screw]:
         """The strains at each Gauss point, as screws over all the pieces."""
         points = range(xi.shape[1])
@@ -65,24 +69,24 @@ class RodGroup(eqx.Module):
     def _rates(self, field: Array) -> list[magnus.Screw]:
         return [{c: field[:, g, k] for k, c in enumerate(self.strains)} for g in range(field.shape[1])]
 
-    def twists(self, xi: Array, rates: Float[Array, "rods modes"]) -> Float[Array, "rods nodes 6"]:
+    def twists(self, bent: magnus.Bent, rates: Float[Array, "rods modes"]) -> Float[Array, "rods nodes 6"]:
         """Relative body twists across the pieces."""
-        twists = magnus.twist(self._screws(xi), self._rates(self.field(rates)), self.steps)
+        twists = magnus.twist(bent, self._rates(self.field(rates)), self.steps)
         return magnus.whole(twists, self.steps.shape)
 
-    def biases(self, xi: Array, rates: Float[Array, "rods modes"]) -> Float[Array, "rods nodes 6"]:
+    def biases(self, bent: magnus.Bent, rates: Float[Array, "rods modes"]) -> Float[Array, "rods nodes 6"]:
         """Their derivatives at constant rates."""
-        biases = magnus.bias(self._screws(xi), self._rates(self.field(rates)), self.steps)
+        biases = magnus.bias(bent, self._rates(self.field(rates)), self.steps)
         return magnus.whole(biases, self.steps.shape)
 
-    def poses(self, xi: Array) -> tuple[Float[Array, "rods nodes 3 3"], Float[Array, "rods nodes 3"]]:
+    def poses(self, bent: magnus.Bent) -> tuple[Float[Array, "rods nodes 3 3"], Float[Array, "rods nodes 3"]]:
         """Relative poses across the pieces."""
-        return magnus.pose(self._screws(xi), self.steps)
+        return magnus.pose(bent, self.steps.shape)
 
-    def project(self, xi: Array, F: Float[Array, "rods nodes 6"]) -> Float[Array, "rods modes"]:
+    def project(self, bent: magnus.Bent, F: Float[Array, "rods nodes 6"]) -> Float[Array, "rods modes"]:
         """Efforts conjugate to the coordinates, from the wrenches across the pieces (3.44)."""
         wrench = {i: F[..., i] for i in range(6)}
-        forces = magnus.strain_forces(self._screws(xi), wrench, self.steps, self.strains)
+        forces = magnus.strain_forces(bent, wrench, self.steps, self.strains)
         stacked = magnus.columns([f.get(c, 0.0) for f in forces for c in self.strains], self.steps.shape)
         by_point = stacked.reshape(*self.steps.shape, len(forces), len(self.strains))
         return self.cofield(jnp.moveaxis(by_point, 1, -1))

@@ -10,7 +10,7 @@ planar or an inextensible rod does not have is then never computed, and what is 
 
 import math
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -132,33 +132,54 @@ def _series(terms: list[float], x: Array) -> Array:
 
 
 _f = math.factorial
-_SIN = [(-1) ** k / _f(2 * k + 1) for k in range(TERMS)]  # sin t / t, and so on, in x = t^2
-_COS = [(-1) ** k / _f(2 * k + 2) for k in range(TERMS)]  # (1 - cos t) / t^2
-_REST = [(-1) ** k / _f(2 * k + 3) for k in range(TERMS)]  # (t - sin t) / t^3
-# T = 1 - T1 ad + T2 ad^2 - T3 ad^3 + T4 ad^4, because ad (ad^2 + t^2)^2 = 0
-_T1 = [(-1) ** (k + 1) * (2 - k) / _f(2 * k) for k in range(1, TERMS + 1)]
-_T2 = [(-1) ** k * (k - 2) / _f(2 * k + 1) for k in range(1, TERMS + 1)]
 _T3 = [(-1) ** (k + 1) * (1 - k) / _f(2 * k) for k in range(2, TERMS + 2)]
 _T4 = [(-1) ** k * (k - 1) / _f(2 * k + 1) for k in range(2, TERMS + 2)]
 
 
-def _square(psi: Screw) -> Array | None:
-    """Squared angle; None without any rotation."""
+class Bent(NamedTuple):
+    """Pieces in a configuration: strains at the Gauss points, psi, and functions of its squared angle x = t^2.
+
+    - `sines`: sin t / t, (1 - cos t) / t^2, (t - sin t) / t^3.
+    - `parts`: T1 to T4 of T = 1 - T1 ad + T2 ad^2 - T3 ad^3 + T4 ad^4, which ends there because ad (ad^2 + t^2)^2 = 0.
+
+    Both are () without any rotation.
+    """
+
+    xi: list[Screw]
+    psi: Screw
+    one: Array
+    sines: tuple[Array, ...]
+    parts: tuple[Array, ...]
+
+
+def bend(xi: list[Screw], h: Array) -> Bent:
+    """Everything that depends on the configuration alone."""
+    one = _one(xi)
+    return _bent(xi, _keep(increment(xi, h), one), one)
+
+
+def _bent(xi: list[Screw], psi: Screw, one: Array) -> Bent:
     turns = [psi[i] * psi[i] for i in (3, 4, 5) if i in psi]
-    return sum(turns[1:], turns[0]) if turns else None
+    if not turns:
+        return Bent(xi, psi, one, (), ())
+    x = sum(turns[1:], turns[0])
+    # T3 and T4 by their series; all the others follow from them without cancellation
+    T3, T4 = _series(_T3, x) / one, _series(_T4, x) / one
+    B = (1 + 2 * x * T3 - (2 / 3) * x * x * T4) / (2 + x / 3)
+    A, C = 2 * (B - x * T3), (B + 2 * x * T4) / 3
+    return Bent(xi, psi, one, (A, B, C), (2 * B - A / 2, (5 * C - B) / 2, T3, T4))
 
 
-def pose(xi: Sequence[Screw], h: Array) -> tuple[Array, Array]:
-    """exp(psi) of pieces whose lengths h have a shape: rotations (*shape, 3, 3) and positions (*shape, 3)."""
-    one, shape = _one(xi), h.shape
-    psi = _keep(increment(xi, h), one)
-    x = _square(psi)
+def pose(bent: Bent, shape: tuple[int, ...]) -> tuple[Array, Array]:
+    """exp(psi) of pieces in an array of a shape: rotations (*shape, 3, 3) and positions (*shape, 3)."""
+    psi = bent.psi
     linear = {i: psi[i] for i in range(3) if i in psi}
-    if x is None:
+    if not bent.sines:
         return jnp.broadcast_to(jnp.eye(3), (*shape, 3, 3)), columns([linear.get(i, 0.0) for i in range(3)], shape)
-    a, b, c = _keep({k: _series(terms, x) for k, terms in enumerate((_SIN, _COS, _REST))}, one).values()
+    a, b, c = bent.sines
     turn = {i: psi[i] for i in (3, 4, 5) if i in psi}
-    once, twice = {}, {}
+    once: Screw = {}
+    twice: Screw = {}
     _cross(turn, linear, 3, 0, 0, once)
     _cross(turn, once, 3, 0, 0, twice)
     p = _add((None, linear), (b, once), (c, twice))
@@ -169,7 +190,7 @@ def pose(xi: Sequence[Screw], h: Array) -> tuple[Array, Array]:
             terms = []
             if i == j:  # 1 + b (w_i^2 - t^2)
                 others = [y * y for k, y in enumerate(w) if k != i and y is not None]
-                terms.append(1.0 - b * sum(others[1:], others[0]) if others else jnp.ones(shape))
+                terms.append(1.0 - b * sum(others[1:], others[0]) if others else 1.0)
             else:
                 k = 3 - i - j
                 if w[k] is not None:
@@ -198,44 +219,50 @@ def whole(screw: Screw, shape: tuple[int, ...]) -> Array:
     return columns([screw.get(i, 0.0) for i in range(6)], shape)
 
 
-def _horner(psi: Screw, y: Screw, product: Any, one: Array) -> Screw:
+def _horner(bent: Bent, y: Screw, product: Any) -> Screw:
     """y - T1 ad y + T2 ad^2 y - ..., by Horner's rule in ad."""
-    x = _square(psi)
-    if x is None:
+    psi, one = bent.psi, bent.one
+    if not bent.parts:
         return _add((None, y), (-0.5, product(psi, y)))
-    a, b, c, d = _keep({k: _series(terms, x) for k, terms in enumerate((_T1, _T2, _T3, _T4))}, one).values()
+    a, b, c, d = bent.parts
     z = _keep(_add((c, y), (-d, product(psi, y))), one)
     z = _keep(_add((b, y), (-1.0, product(psi, z))), one)
     z = _keep(_add((a, y), (-1.0, product(psi, z))), one)
     return _keep(_add((None, y), (-1.0, product(psi, z))), one)
 
 
-def twist(xi: Sequence[Screw], rate: Sequence[Screw], h: Array) -> Screw:
-    """Relative body twists across the pieces, for strains xi that change at `rate`; linear in `rate`."""
-    one = _one(xi)
-    psi, dpsi = (_keep(x, one) for x in _increment_rate(xi, rate, h))
-    return _horner(psi, dpsi, bracket, one)
+def twist(bent: Bent, rate: list[Screw], h: Array) -> Screw:
+    """Relative body twists across the pieces, for strains that change at `rate`; linear in `rate`."""
+    return _horner(bent, _keep(_increment_rate(bent.xi, rate, h), bent.one), bracket)
 
 
-def _increment_rate(xi: Sequence[Screw], rate: Sequence[Screw], h: Array) -> tuple[Screw, Screw]:
-    """psi and its derivative."""
+def _increment_rate(xi: list[Screw], rate: list[Screw], h: Array) -> Screw:
+    """Derivative of psi."""
     if len(xi) == 2:
-        psi = increment(xi, h)
         k = _R3 / 12 * h**2
         mean = _add((None, rate[0]), (None, rate[1]))
-        return psi, _add((h / 2, mean), (k, bracket(rate[0], xi[1])), (k, bracket(xi[0], rate[1])))
+        return _add((h / 2, mean), (k, bracket(rate[0], xi[1])), (k, bracket(xi[0], rate[1])))
     free = [{i: x[i] for i in r} for x, r in zip(xi, rate)]
-    return jax.jvp(lambda free: increment([{**x, **f} for x, f in zip(xi, free)], h), (free,), (list(rate),))
+    return jax.jvp(lambda free: increment([{**x, **f} for x, f in zip(xi, free)], h), (free,), (rate,))[1]
 
 
-def bias(xi: Sequence[Screw], rate: Sequence[Screw], h: Array) -> Screw:
+def bias(bent: Bent, rate: list[Screw], h: Array) -> Screw:
     """Rates of `twist` while the strains change at a constant `rate`."""
+    xi = bent.xi
     free = [{i: x[i] for i in r} for x, r in zip(xi, rate)]
-    return jax.jvp(lambda free: twist([{**x, **f} for x, f in zip(xi, free)], rate, h), (free,), (list(rate),))[1]
+    first = _keep(_increment_rate(xi, rate, h), bent.one)
+    second = jax.jvp(lambda free: _increment_rate([{**x, **f} for x, f in zip(xi, free)], rate, h), (free,), (rate,))[1]
+    # d/dt T(psi) psi' = T psi'' + T' psi', where psi'' is what the brackets of the rates make
+    still = {i: x for i, x in bent.psi.items() if i not in first}
+
+    def turned(moving):
+        return _horner(_bent(xi, still | moving, bent.one), first, bracket)
+
+    moving = {i: bent.psi.get(i, jnp.zeros_like(x)) for i, x in first.items()}
+    _, part = jax.jvp(turned, (moving,), (first,))
+    return _add((None, part), (None, _horner(bent, second, bracket))) if second else part
 
 
-def strain_forces(xi: Sequence[Screw], F: Screw, h: Array, wanted: tuple[int, ...]) -> list[Screw]:
+def strain_forces(bent: Bent, F: Screw, h: Array, wanted: tuple[int, ...]) -> list[Screw]:
     """The transpose of `twist`: forces on the wanted strains at the Gauss points, from the wrenches on the far ends."""
-    one = _one(xi)
-    psi = _keep(increment(xi, h), one)
-    return _increment_forces(xi, h, _horner(psi, F, cobracket, one), wanted)
+    return _increment_forces(bent.xi, h, _horner(bent, F, cobracket), wanted)

@@ -53,6 +53,7 @@ class Rod(Joint):
     - `nodes`: how many; by default from the basis. `order`: 4 or 6, of the Magnus increments.
     - `strain`: an imposed field, a function (X, t) -> (6,); the rod is then driven and has no basis.
     - `role`, `motion`, `effort`: as for any joint, over all the coordinates.
+    - `colour`, and `drawn`: full widths along y and z [m] of what a viewer shows; those of the section by default.
     """
 
     length: Any = 1.0
@@ -69,6 +70,7 @@ class Rod(Joint):
     order: int = 4
     strain: Callable[[Any, Any], Any] | None = None
     colour: tuple[float, ...] | None = None
+    drawn: tuple[float, float] | None = None
 
     @property
     def kind(self) -> Kind:
@@ -308,6 +310,8 @@ class RodPlan:
         for s, h in zip(self.nodes, self.pieces):
             section = self.section(s)
             y, z = section.outline if section is not None else (0.01, 0.01)
+            if self.rod.drawn is not None:
+                y, z = self.rod.drawn[0] / 2, self.rod.drawn[1] / 2
             if any(is_traced(x) for x in (y, z, self.rod.length)):
                 out.append(())  # drawings are static
                 continue

@@ -146,6 +146,11 @@ def _newton(system: System, state: State, t: Any, part: float, tolerance: float,
     return Equilibrium(state, left if np.isfinite(left) else np.inf, count, K, lowest)
 
 
+def tangent_stiffness(system: System, state: State, t: float = 0.0) -> Equilibrium:
+    """The state as it is, balanced or not, with its residual, tangent stiffness and the smallest eigenvalue of that."""
+    return _newton(system, state, jnp.asarray(float(t)), 1.0, 1.0, 0)
+
+
 def continuation(
     family: Callable[[float], System], values: Sequence[float], state: State | None = None, tolerance: float = 1e-10
 ) -> list[Equilibrium]:

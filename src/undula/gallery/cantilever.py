@@ -1,0 +1,70 @@
+"""A hanging rod, bent by a horizontal force at its tip and released (document 002, section 3.9.1)."""
+
+import undula as un
+from undula.gallery import measures, rods
+from undula.gallery.scenario import Parameter, Scenario, Setup
+
+
+def build(p: dict) -> Setup:
+    def rod(force):
+        width = p["drawn_diameter"]
+        b = un.Builder("cantilever", gravity=(0, 0, -p["gravity"]))
+        clamp = un.Shape("box", (6 * width, 6 * width, 2 * width), (0, 0, width), colour=rods.CLAMP)
+        b.base("ground", shapes=[clamp])
+        elastic = un.Rod(
+            length=p["length"],
+            section=un.Circle(p["diameter"]),
+            E=p["E"],
+            density=p["density"],
+            damping=p["damping"],
+            strains="planar-kirchhoff",
+            modes=p["modes"],
+            nodes=p["nodes"],
+            colour=rods.RUBBER,
+            drawn=(width, width),
+        )
+        b.body("tip", "ground", elastic, rotation=rods.DOWN)
+        if force:
+            b.load("tip", (force, 0, 0))
+        return b.build()
+
+    held = rod(p["force"])
+    return Setup(rod(0.0), lambda system: un.equilibrium(held).state, t_end=p["duration"], dt=0.01)
+
+
+def metrics(setup: Setup, data) -> dict[str, float]:
+    start, end = rods.tip(data, sample=0), rods.tip(data)
+    return {
+        "tip_x": end[0],
+        "tip_z": end[2],
+        "start_x": start[0],
+        "start_z": start[2],
+        "iterations": data.iterations.values[1:].mean(),
+        "energy_drift": measures.energy_drift(data),
+    }
+
+
+def scenario(name: str, summary: str, length, diameter, E, density, force, modes, duration, source) -> Scenario:
+    return Scenario(
+        name=name,
+        summary=summary,
+        source=source,
+        parameters=(
+            Parameter("length", length, "m", "length of the rod", low=0, open_low=True),
+            Parameter("diameter", diameter, "m", "diameter of its section", low=0, open_low=True),
+            Parameter("E", E, "Pa", "Young's modulus", low=0, open_low=True),
+            Parameter("density", density, "kg/m^3", "density", low=0, open_low=True),
+            Parameter("force", force, "N", "tip force along x before the release"),
+            rods.modes(modes, "the curvature"),
+            rods.nodes(20),
+            Parameter("damping", 0.0, "s", "Kelvin-Voigt damping: viscosity over elasticity", low=0),
+            Parameter("gravity", 9.81, "m/s^2", "gravity, along -z", low=0),
+            Parameter("duration", duration, "s", "length of the run", low=0, open_low=True),
+            Parameter(
+                "drawn_diameter", max(diameter, 0.008 * length), "m", "diameter of the drawing", low=0, open_low=True
+            ),
+        ),
+        build=build,
+        metrics=metrics,
+        kind="manipulator, fixed base, free shape: forward dynamics",
+    )

@@ -1,0 +1,72 @@
+"""A rigid body with four soft arms, free in space: two arms are moved by tendons, the others follow."""
+
+import numpy as np
+
+import undula as un
+from undula.gallery import measures, rods
+from undula.gallery.scenario import Parameter, Scenario, Setup
+
+
+def build(p: dict) -> Setup:
+    r, d, m = p["radius"], p["diameter"], p["mass"]
+    b = un.Builder("rod-tree", gravity=(0, 0, 0))
+    hull = un.Shape("cylinder", (r, 0.6 * r), colour=(0.80, 0.27, 0.22))
+    b.base("body", role="free", mass=m, inertia=un.cylinder_inertia(m, r, 0.6 * r, "z"), shapes=[hull])
+    soft = un.Rod(
+        length=p["length"],
+        section=un.Circle(d),
+        E=p["E"],
+        density=p["density"],
+        damping=p["damping"],
+        strains="kirchhoff",
+        modes=p["modes"],
+        nodes=p["nodes"],
+        colour=rods.RUBBER,
+    )
+    for k in range(4):
+        c, s = np.cos(k * np.pi / 2), np.sin(k * np.pi / 2)
+        out = np.array([[c, -s, 0], [s, c, 0], [0, 0, 1.0]])
+        b.body(f"arm{k + 1}", "body", soft, position=(r * c, r * s, 0), rotation=out)
+        if k % 2 == 0:  # a tendon on top of the arms 1 and 3: they flap
+            pull = un.Sinusoid(p["tension"] / 2, p["rate"], -np.pi / 2, p["tension"] / 2)
+            b.tendon(f"tendon{k + 1}", f"arm{k + 1}", (0.0, 0.4 * d), tension=pull)
+    system = b.build()
+    return Setup(system, system.state(), t_end=4.0, dt=0.01)
+
+
+def metrics(setup: Setup, data) -> dict[str, float]:
+    import jax
+
+    from undula.gallery.measures import states
+
+    momenta = jax.lax.map(lambda x: un.momentum(setup.system, x, "world"), states(setup.system, data))
+    return {
+        "body_z_range": np.ptp(data.base_position.values[:, 2]),
+        "arm2_tip_z_range": np.ptp(data.body_position.sel(body="arm2").values[:, 2]),
+        "momentum_max": float(np.abs(np.asarray(momenta)).max()),
+        "energy_error": measures.energy_error(data),
+        "iterations": data.iterations.values[1:].mean(),
+    }
+
+
+SCENARIO = Scenario(
+    name="rod-tree",
+    summary="A free body with four soft arms, two of them flapped by tendons: a jellyfish in vacuum",
+    source="002, section 3 (rods on a floating base; numbers are ours)",
+    parameters=(
+        Parameter("mass", 0.5, "kg", "mass of the body", low=0, open_low=True),
+        Parameter("radius", 0.08, "m", "radius of the body", low=0, open_low=True),
+        Parameter("length", 0.4, "m", "length of each arm", low=0, open_low=True),
+        Parameter("diameter", 0.025, "m", "diameter of the arms", low=0, open_low=True),
+        Parameter("E", 1e6, "Pa", "Young's modulus", low=0, open_low=True),
+        Parameter("density", 1100.0, "kg/m^3", "density", low=0, open_low=True),
+        Parameter("damping", 0.01, "s", "Kelvin-Voigt damping: viscosity over elasticity", low=0),
+        Parameter("tension", 8.0, "N", "largest tension of the tendons", low=0),
+        Parameter("rate", 6.0, "rad/s", "rate of the tensions"),
+        rods.modes(2),
+        rods.nodes(10),
+    ),
+    build=build,
+    metrics=metrics,
+    kind="locomotion, base free in SE3, free shape: forward dynamics",
+)
