@@ -10,6 +10,7 @@ from undula.dynamics.frames import link_frames
 from undula.dynamics.inverse import LinkMotion, link_motion
 from undula.dynamics.model import relative
 from undula.lie import se3, so3
+from undula.lie.pick import pick
 from undula.lie.small import cross, matmul, matvec, tmatvec
 from undula.model.errors import UndulaError
 from undula.model.links import Links, link_rates, links_of
@@ -24,7 +25,8 @@ def _frames(system: System, links: Links, state: State) -> tuple[Array, Array]:
         return R, p
     l = system.topology.link_of_body
     turn, shift = links.body_rotation, links.body_position
-    return jax.vmap(matmul)(R[l], turn), p[l] + jax.vmap(matvec)(R[l], shift)
+    R, p = pick(R, l), pick(p, l)
+    return jax.vmap(matmul)(R, turn), p + jax.vmap(matvec)(R, shift)
 
 
 def body_frames(
@@ -54,8 +56,9 @@ def _motion(system: System, links: Links, state: State, acceleration: Accelerati
         return tmatvec(R, V + cross(W, p)), tmatvec(R, W)
 
     place = links.body_rotation, links.body_position
-    V, W = jax.vmap(pull)(*place, motion.V[l], motion.W[l])
-    dV, dW = jax.vmap(pull)(*place, motion.dV[l], motion.dW[l])
+    V, W, dV, dW = (pick(x, l) for x in motion)
+    V, W = jax.vmap(pull)(*place, V, W)
+    dV, dW = jax.vmap(pull)(*place, dV, dW)
     return LinkMotion(V, W, dV, dW)
 
 

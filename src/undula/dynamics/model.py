@@ -111,6 +111,20 @@ def _newton_euler(system, links, rel, state, acceleration, external) -> tuple[Ar
     return F, tau - passive_efforts(system, state)
 
 
+def efforts_at_rest(
+    system: System, links: Links, state: State, external: Array | None
+) -> tuple[Float[Array, "6"], Float[Array, "nv"]]:
+    """Base wrench and actuator efforts that hold the configuration of a state still."""
+    rel = relative_of(system, links.joints, state.q, None)
+    top, none = system.topology, jnp.zeros_like(rel.c)
+    down = gravity_as_acceleration(state.base.rotation, system.gravity)
+    masses = links.mass, links.moment, links.inertia
+    on_links = _external_on_links(system, links, external)
+    F = newton_euler(top.slots, *masses, rel, jnp.zeros(6), down, none, none, on_links)
+    still = State(state.base, state.q, jnp.zeros(6), jnp.zeros(system.nv))
+    return F[0], link_efforts(system, rel, F[1:]) - passive_efforts(system, still)
+
+
 def link_wrenches(
     system: System, links: Links, rel: Relative, state: State, acceleration: Acceleration, external: Array | None
 ) -> Float[Array, "links 6"]:

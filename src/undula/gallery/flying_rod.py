@@ -65,5 +65,5 @@ def scenario(name: str, summary: str, source: str, **what) -> Scenario:
         parameters=(rods.modes(3), rods.nodes(20)),
         build=lambda p: build(p, **what),
         metrics=metrics,
-        kind="locomotion, base free in SE3, free shape: forward dynamics",
+        kind="unconstrained, base free in SE3, free shape: general dynamics",
     )

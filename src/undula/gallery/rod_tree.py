@@ -68,5 +68,5 @@ SCENARIO = Scenario(
     ),
     build=build,
     metrics=metrics,
-    kind="locomotion, base free in SE3, free shape: forward dynamics",
+    kind="unconstrained, base free in SE3, free shape: general dynamics",
 )

@@ -10,7 +10,7 @@ from jaxtyping import Array, Float
 
 from undula.constraints.reduction import drifts, hold, reduced_accelerations, settle
 from undula.dynamics.hybrid import driven_motion, given_efforts, on_bodies, tree_dynamics
-from undula.dynamics.model import efforts_of, passive_efforts, relative
+from undula.dynamics.model import efforts_at_rest, efforts_of, passive_efforts, relative
 from undula.model.links import Links, links_of
 from undula.model.system import Acceleration, State, System, displaced
 from undula.model.topology import Topology
@@ -54,7 +54,16 @@ class Motion(NamedTuple):
         wrenches = on_bodies(system, links, t, state, self._wrenches(t, state))
         wrench, needed = efforts_of(system, links, relative(system, links, state), state, acceleration, wrenches)
         given = given_efforts(system, t, state)
-        parts = needed, given, passive_efforts(system, state)
+        return self._difference(state, wrench, needed, given)
+
+    def imbalance_at_rest(self, t: Any, state: State) -> tuple[Float[Array, "n"], Float[Array, ""]]:
+        """The same for a state without any motion."""
+        wrenches = on_bodies(self.system, self.links, t, state, self._wrenches(t, state))
+        wrench, needed = efforts_at_rest(self.system, self.links, state, wrenches)
+        return self._difference(state, wrench, needed, given_efforts(self.system, t, state))
+
+    def _difference(self, state: State, wrench: Array, needed: Array, given: Array) -> tuple[Array, Array]:
+        parts = needed, given, passive_efforts(self.system, state)
         size = jnp.stack([jnp.abs(x).max(initial=0.0) for x in parts]).max()
         return jnp.concatenate([wrench, needed - given]), size
 

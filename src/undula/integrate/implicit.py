@@ -17,6 +17,7 @@ from jaxtyping import Array, Bool, Float, Int
 
 from undula.constraints.reduction import unknown_velocities
 from undula.dynamics.hybrid import driven_motion
+from undula.dynamics.model import passive_efforts
 from undula.dynamics.problem import SOLUTION
 from undula.integrate.base import Integrator, Motion
 from undula.integrate.newton import Options, columns_of, newton
@@ -154,7 +155,7 @@ class Implicit(Integrator):
             efforts, size = motion.imbalance(t + c.reach * dt, *trial(x))
             return pick(efforts, which), size
 
-        guess = jax.lax.stop_gradient(-c.h / c.b)  # no acceleration: the ballistic predictor
+        guess = jax.lax.stop_gradient(self._guess(motion, state, -c.h / c.b, which))
         kept = jax.lax.stop_gradient((memory.inverse, memory.made_for))
         width = jax.lax.stop_gradient(jnp.abs(dt * v).max() + jnp.abs(state.q).max(initial=0.0))
 
@@ -181,11 +182,20 @@ class Implicit(Integrator):
             pseudo,
             inverse,
             made_for,
-            memory.iterations + iterations,
+            memory.iterations + iterations.astype(int),
             left,
-            memory.failed | ~good,
+            memory.failed | (good == 0),
             memory.failed_at,
         )
+
+    def _guess(self, motion: Motion, state: State, ballistic: Array, which: np.ndarray) -> Array:
+        """Where Newton's method begins: without acceleration (the ballistic predictor), or, if springs and rods would then be
+        strained far more than they are, where the step begins."""
+        system = motion.system
+        u = spread(ballistic, which, jnp.zeros(6 + system.nv))
+        moved = displaced(system.topology, state, u[:6], u[6:])
+        before, after = (jnp.abs(passive_efforts(system, x)).max(initial=0.0) for x in (state, moved))
+        return jnp.where(after > 10 * before, 0.0, 1.0) * ballistic
 
     # A free base whose rotation and translation are integrated apart: its velocity is that of the origin, in the axes that
     # the base has at the start of the step, and its acceleration the derivative of that.

@@ -57,7 +57,8 @@ def newton(balance: Balance, guess: Array, inverse: Array, made_for: Any, dt: An
     find = _full if options.full else _modified
     out = find(balance, guess, inverse, jnp.abs(made_for - dt) > 1e-9 * dt, width, options)
     left = out.size / jnp.where(out.scale > 0, out.scale, 1.0)
-    return out.x, (out.inverse, jnp.asarray(dt, dtype=float), out.count, left, out.good)
+    # numbers, because what accompanies a root that is differentiated must be
+    return out.x, (out.inverse, jnp.asarray(dt, dtype=float), out.count.astype(float), left, out.good.astype(float))
 
 
 def _begin(guess: Array, inverse: Array) -> _Search:
@@ -77,7 +78,6 @@ def _full(balance: Balance, guess: Array, inverse: Array, _old: Any, width: Any,
         still = jnp.abs(s.at - s.x).max() <= STILL * jnp.abs(s.at).max()
         good = (size <= options.tolerance * scale) | (still & (s.count > 0))
         done = good | (s.count >= options.most) | ~jnp.isfinite(size)
-        scale = jnp.where(s.count > 0, s.scale, scale)
         count = s.count + ~done
         return s._replace(
             x=s.at, residual=r, size=size, scale=scale, at=jnp.where(done, s.at, s.at - step), inverse=inverse, count=count,
@@ -95,7 +95,6 @@ def _modified(balance: Balance, guess: Array, inverse: Array, old: Any, width: A
 
     def turn(s: _Search) -> _Search:
         y, scale = balance(s.at)
-        scale = jnp.where(s.phase == -2, scale, s.scale)
         size = jnp.abs(y).max()
 
         # a column of differences: d residual / d x_k
@@ -108,7 +107,7 @@ def _modified(balance: Balance, guess: Array, inverse: Array, old: Any, width: A
         better = size < s.size
         taken = (s.phase == -2) | (newton_point & (better | s.fresh) & jnp.isfinite(size))
         x, r = jnp.where(taken, s.at, s.x), jnp.where(taken, y, s.residual)
-        now = jnp.where(taken, size, s.size)
+        now, scale = jnp.where(taken, size, s.size), jnp.where(taken, scale, s.scale)
         poor = newton_point & ~(size < POOR * s.size) & ~s.fresh
         wild = newton_point & s.fresh & ~(size < 10 * s.size)  # also if not finite: half of the way is tried
 

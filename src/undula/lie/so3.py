@@ -112,7 +112,7 @@ def to_matrix(q: Quat) -> Mat3:
 
 def from_matrix(R: Mat3) -> Quat:
     """Unit quaternion, w >= 0, of a rotation matrix (Bar-Itzhack's four candidates, the best conditioned taken)."""
-    d = jnp.diagonal(R)
+    d = jnp.stack([R[0, 0], R[1, 1], R[2, 2]])
     t = jnp.concatenate([d.sum()[None], d])
     k = jnp.argmax(t)
     off = jnp.stack([R[2, 1] - R[1, 2], R[0, 2] - R[2, 0], R[1, 0] - R[0, 1]])

@@ -137,10 +137,14 @@ def coordinate_efforts(system: System, tau: Float[Array, "rates"]) -> Float[Arra
 # Joints and rods together
 
 
-def relative_of(system: System, joints: Placement, q: Float[Array, "nq"], v: Float[Array, "nv"]) -> Relative:
-    """Relative motion across all the joints and pieces of rods, for joints placed in links or in bodies."""
+def relative_of(system: System, joints: Placement, q: Float[Array, "nq"], v: Float[Array, "nv"] | None) -> Relative:
+    """Relative motion across all the joints and pieces of rods, for joints placed in links or in bodies.
+
+    Without velocities, everything is at rest, and there is less to compute.
+    """
     top = system.topology
-    rel = relative_motion(top, joints, joint_configuration(system, q), joint_rates(system, v))
+    rates = jnp.zeros(len(top.leaders)) if v is None else joint_rates(system, v)
+    rel = relative_motion(top, joints, joint_configuration(system, q), rates)
     if not system.rods:
         return rel
     bent = tuple(g.bend(g.own(q)) for g in system.rods)
@@ -150,8 +154,10 @@ def relative_of(system: System, joints: Placement, q: Float[Array, "nq"], v: Flo
         )
         for g, x, ids in zip(system.rods, bent, _pieces(system))
     ]
-    c = [g.biases(x, g.own(v)).reshape(-1, 6) for g, x in zip(system.rods, bent)]
     R, p = _on_links(system, [x[0] for x in inside], rel.R), _on_links(system, [x[1] for x in inside], rel.p)
+    if v is None:
+        return Relative(R, p, rel.S, rel.c, bent)
+    c = [g.biases(x, g.own(v)).reshape(-1, 6) for g, x in zip(system.rods, bent)]
     return Relative(R, p, rel.S, _on_links(system, c, rel.c), bent)
 
 

@@ -38,7 +38,7 @@ class Along(eqx.Module):
 
     def _line(self, xi: Float[Array, "gauss 6 nodes"]) -> Float[Array, "gauss 3 nodes"]:
         """u = Gamma + K x D + D': tangent of the line, in the section's frame."""
-        turned = jax.vmap(cross)(xi[:, 3:], self.offset)
+        turned = jax.vmap(jax.vmap(cross, 1, 1))(xi[:, 3:], self.offset)
         return xi[:, :3] + turned + self.slope
 
     def measure(self, xi: Float[Array, "gauss 6 nodes"]) -> Float[Array, ""]:

@@ -181,7 +181,7 @@ class RodPlan:
         if self.rod.strain is None:
             return None
         X = jnp.asarray(self.places.reshape(-1) * self.rod.length)
-        return StrainField(self.rod.strain, X, self._reference(self.places.reshape(-1)), self.strains)
+        return StrainField(self.rod.strain, X, jnp.asarray(self._reference(self.places.reshape(-1))), self.strains)
 
     def _shapes(self, s: np.ndarray) -> np.ndarray:
         """(points, 6, count) strains of unit coordinates at fractions s of the length."""

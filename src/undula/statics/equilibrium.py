@@ -12,9 +12,10 @@ from undula.constraints.reduction import unknown_velocities
 from undula.dynamics.hybrid import driven_motion
 from undula.dynamics.model import inertia_over_base, passive_efforts, relative
 from undula.integrate.base import Motion
+from undula.integrate.newton import columns_of
 from undula.model.errors import UndulaError
 from undula.model.links import links_of
-from undula.model.system import Acceleration, State, System, displaced
+from undula.model.system import State, System, displaced
 
 SMALLEST = 1e-3  # part of the load below which a continuation gives up
 
@@ -50,19 +51,18 @@ class Modes(NamedTuple):
 def _balance(system: System, state: State, t: Any, part: Any):
     """Residual, tangent, size of the efforts; `part` of the loads acts, all of the elasticity."""
     motion, which = Motion.of(system), unknown_velocities(system)
-    still = Acceleration(jnp.zeros(6), jnp.zeros(system.nv))
 
     def residual(x):
         u = jnp.zeros(6 + system.nv).at[which].set(x)
         at = displaced(system.topology, state, u[:6], u[6:])
         at = State(at.base, at.q, jnp.zeros(6), jnp.zeros(system.nv))
-        efforts, size = motion.imbalance(t, at, still)
+        efforts, size = motion.imbalance_at_rest(t, at)
         elastic = -jnp.concatenate([jnp.zeros(6), passive_efforts(system, at)])
         return (part * efforts + (1 - part) * elastic)[which], size
 
-    zero = jnp.zeros(len(which))
-    r, size = residual(zero)
-    return r, jax.jacfwd(lambda x: residual(x)[0])(zero), size
+    n = len(which)
+    (r, size), linear = jax.linearize(residual, jnp.zeros(n))
+    return r, columns_of(lambda u: linear(u)[0], n), size
 
 
 @quickly_compiled
@@ -76,9 +76,9 @@ def equilibrium(
 ) -> Equilibrium:
     """The equilibrium that Newton's method finds from a state; loads and laws as they are at time t [s].
 
-    Driven coordinates are where their laws put them. If the method fails from the given state, or finds an equilibrium that is
-    not stable, the load is increased in steps, as small as needed, from the state without any. Raises `UndulaError` with
-    what remains if that fails too.
+    Driven coordinates are where their laws put them. Without a given state, the load is increased from nothing, in steps as
+    small as needed. If that, or Newton's method from the given state, fails or finds an equilibrium that is not stable, a
+    descent of the energy is tried, and then the other. Raises `UndulaError` with what remains if all fail.
     """
     if system.constrained:
         raise UndulaError(f"system '{system.name}' has constraints; equilibrium is for systems without.")
@@ -86,16 +86,23 @@ def equilibrium(
     start = system.state() if state is None else state
     start = driven_motion(system, time, start)[0]
     start = State(start.base, start.q, jnp.zeros(6), jnp.zeros(system.nv))
-    found = _newton(system, start, time, 1.0, tolerance, most)
-    if found.residual <= tolerance and found.stable:
-        return found
-    followed = _increase(system, time, tolerance)
-    if followed.residual <= tolerance and (followed.stable or found.residual > tolerance):
-        return followed._replace(iterations=found.iterations + followed.iterations)
-    if found.residual <= tolerance:
-        return found
+    tries = [
+        lambda: _newton(system, start, time, 1.0, tolerance, most),
+        lambda: _newton(system, start, time, 1.0, tolerance, 4 * most, descend=True),
+        lambda: _increase(system, time, tolerance),
+    ]
+    if state is None:
+        tries = tries[::-1]
+    found: list[Equilibrium] = []
+    for attempt in tries:
+        found.append(attempt())
+        if found[-1].residual <= tolerance and found[-1].stable:
+            break
+    total, balanced = sum(x.iterations for x in found), [x for x in found if x.residual <= tolerance]
+    if balanced:
+        return max(balanced, key=lambda x: x.stable)._replace(iterations=total)
     raise UndulaError(
-        f"no equilibrium of '{system.name}' was found: {min(found.residual, followed.residual):.3g} of the efforts remains "
+        f"no equilibrium of '{system.name}' was found: {min(x.residual for x in found):.3g} of the efforts remains "
         f"(tolerance {tolerance:g}), also when the load is increased step by step; start closer to the equilibrium, or use "
         "more modes or nodes."
     )
@@ -104,44 +111,55 @@ def equilibrium(
 def _increase(system: System, time: Any, tolerance: float) -> Equilibrium:
     """The equilibrium that a load leads to which grows from nothing, in steps as small as needed."""
     bare = driven_motion(system, time, system.state())[0]
-    at, done, step, count = bare, 0.0, 0.25, 0
+    at, done, step, count = bare, 0.0, 0.02, 0
     while True:
         part = min(1.0, done + step)
-        tried = _newton(system, at, time, part, tolerance, 30)
+        tried = _newton(system, at, time, part, tolerance, 8)  # more would mean a jump
         count += tried.iterations
         if tried.residual <= tolerance:
-            at, done, step = tried.state, part, 1.5 * step
+            at, done, step = tried.state, part, 2 * step
         else:
             step /= 3
         if done >= 1 or step < SMALLEST:
             return tried._replace(iterations=count)
 
 
-def _newton(system: System, state: State, t: Any, part: float, tolerance: float, most: int) -> Equilibrium:
-    r, K, size = (np.asarray(x) for x in _balance(system, state, t, jnp.asarray(part)))
-    count, floor = 0, 0.0
+def _newton(
+    system: System, state: State, t: Any, part: float, tolerance: float, most: int, descend: bool = False
+) -> Equilibrium:
+    """Newton's method with a line search on the residual; with `descend`, away from equilibria that are not stable."""
+
+    def balance(state):
+        return [np.asarray(x) for x in _balance(system, state, t, jnp.asarray(part))]
+
+    r, K, size = balance(state)
+    count = 0
     while True:
         now = np.abs(r).max(initial=0.0)
         scale = size if size > 0 else 1.0
-        if now <= tolerance * scale or now <= floor or count >= most or not np.isfinite(now):
+        if now <= tolerance * scale or count >= most or not np.isfinite(now):
             break
-        step = -np.linalg.lstsq(K, r, rcond=1e-13)[0]
+        w, V = np.linalg.eigh((K + K.T) / 2)
+        downhill = descend and w[0] < 0
+        if downhill:  # every direction with the sign of a descent, and not too far
+            step = -V @ (V.T @ r / np.maximum(np.abs(w), 1e-3 * np.abs(w).max()))
+        else:
+            step = -np.linalg.lstsq(K, r, rcond=1e-13)[0]
         fraction = 1.0
-        while True:  # until the residual falls
+        while fraction > 1e-3:
             trial = _moved(system, state, jnp.asarray(fraction * step))
-            new = [np.asarray(x) for x in _balance(system, trial, t, jnp.asarray(part))]
+            new = balance(trial)
             after = np.abs(new[0]).max()
-            if np.isfinite(after) and after < (1 - 1e-4 * fraction) * now:
-                break
+            if np.isfinite(after):
+                slope, before = new[0] @ step, r @ step
+                if (slope <= 0.5 * abs(before)) if downhill else (after < (1 - 1e-4 * fraction) * now):
+                    break
             fraction /= 2
-            if fraction < 1e-3:
-                break
         count += 1
-        if fraction < 1e-3:
+        if fraction <= 1e-3:
             break
         state, (r, K, size) = trial, new
-    symmetric = (K + K.T) / 2
-    lowest = float(np.linalg.eigvalsh(symmetric)[0]) if K.size and np.all(np.isfinite(K)) else np.inf
+    lowest = float(np.linalg.eigvalsh((K + K.T) / 2)[0]) if K.size and np.all(np.isfinite(K)) else np.inf
     left = float(np.abs(r).max(initial=0.0) / (size if size > 0 else 1.0))
     return Equilibrium(state, left if np.isfinite(left) else np.inf, count, K, lowest)
 

@@ -1,0 +1,300 @@
+"""Implicit methods, and rods in motion: conserved quantities, closed forms, other programs, differences."""
+
+import pathlib
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+
+import undula as un
+from undula import gallery
+from undula._quick import quickly_compiled
+
+METHODS = (un.Newmark(), un.HHT(0.9), un.GeneralisedAlpha(0.6), un.ImplicitMidpoint())
+PYELASTICA = np.load(pathlib.Path(__file__).parent / "data" / "rods_pyelastica.npz")
+
+
+def rod(modes=3, gravity=(0, 0, 0), base="fixed", joint=None, load=(), **more):
+    options = dict(
+        stiffness=(50.0, 20.0, 20.0, 2.0, 2.0, 2.0),
+        inertia=(1, 1, 1, 2e-3, 1e-3, 1e-3),
+        strains="planar-kirchhoff",
+        modes=modes,
+    )
+    b = un.Builder("rod", gravity=gravity)
+    b.base("root", role=base)
+    if joint is not None:
+        b.body("hub", "root", joint, mass=0.1, inertia=0.01)
+    b.body("tip", "hub" if joint is not None else "root", un.Rod(**(options | more)))
+    for given in load:
+        b.load("tip", **given)
+    return b.build()
+
+
+@eqx.filter_jit
+def final(system, state, dt, steps, method):
+    return jax.tree.map(lambda x: x[-1], un.simulate(system, state, dt, steps, integrator=method))
+
+
+# The methods on joints
+
+
+def pendulum(**joint):
+    b = un.Builder("pendulum")
+    b.base("ground")
+    b.body("a", "ground", un.Revolute((0, 1, 0), **joint), mass=1.0, com=(0, 0, -0.5), inertia=0.05)
+    b.body("b", "a", un.Spherical(), mass=0.5, com=(0, 0, -0.3), inertia=(0.02, 0.03, 0.01), position=(0, 0, -1))
+    return b.build()
+
+
+@pytest.mark.parametrize("method", METHODS, ids=lambda m: type(m).__name__)
+def test_order_two(method):
+    """Against RK4 with a small step, on a hinge and a ball joint; errors fall by four when the step is halved."""
+    system = pendulum()
+    state = system.state([0.8, 0.3, -0.2, 0.4], [0.0, 1.0, 0.5, -0.5])
+    fine = final(system, state, 1e-3, 400, un.RungeKutta4())
+    errors = []
+    for n in (40, 80):
+        got = final(system, state, 0.4 / n, n, method)
+        errors.append(max(np.abs(got.q - fine.q).max(), np.abs(got.v - fine.v).max()))
+    assert 3.4 < errors[0] / errors[1] < 4.6 and errors[1] < 2e-3
+
+
+@pytest.mark.parametrize("base", ["SE3", "SO3xR3"])
+def test_order_two_of_a_free_base(base):
+    """A free body with a tilted spin, and a link on it; both ways of moving the base tend to the same."""
+    b = un.Builder("free", gravity=(0, 0, -9.81))
+    b.base("body", role="free", mass=1.0, com=(0.1, 0, 0), inertia=(0.1, 0.2, 0.15))
+    b.body("arm", "body", un.Revolute((0, 1, 0)), mass=0.5, com=(0.2, 0, 0), inertia=0.01, position=(0.3, 0, 0))
+    system = b.build()
+    state = system.state([0.3], [1.0], base_twist=(1.0, 0.5, 2.0, 0.5, -1.0, 2.0))
+    fine = final(system, state, 1e-3, 400, un.RungeKutta4())
+    errors = []
+    for n in (40, 80):
+        got = final(system, state, 0.4 / n, n, un.Newmark(base=base))
+        errors.append(
+            max(np.abs(got.base.position - fine.base.position).max(), np.abs(got.base_twist - fine.base_twist).max())
+        )
+    assert 3.2 < errors[0] / errors[1] < 4.8
+
+
+def oscillator(w):
+    b = un.Builder("mass", gravity=(0, 0, 0))
+    b.base("ground")
+    b.body("m", "ground", un.Prismatic((1, 0, 0), stiffness=w * w), mass=1.0)
+    return b.build()
+
+
+def test_newmark_of_an_oscillator():
+    """Facts 5: (1/4, 1/2) keeps the energy to rounding, with the period of the trapezoidal rule; generalised alpha damps the
+    highest frequencies by rho a step."""
+    w, dt = 7.0, 0.05
+    system = oscillator(w)
+    states = eqx.filter_jit(un.simulate)(system, system.state([1.0]), dt, 200, integrator=un.Newmark(tolerance=1e-13))
+    energy = np.asarray(states.v[:, 0] ** 2 + w * w * states.q[:, 0] ** 2) / 2
+    assert np.ptp(energy) < 1e-10 * energy[0]
+    angle = 2 * np.arctan(w * dt / 2)
+    assert_allclose(states.q[:, 0], np.cos(angle * np.arange(201)), atol=1e-8)
+    stiff = oscillator(1e6)
+    states = eqx.filter_jit(un.simulate)(
+        stiff, stiff.state([1.0]), dt, 40, integrator=un.GeneralisedAlpha(0.6, tolerance=1e-13)
+    )
+    size = np.abs(np.asarray(states.q[:, 0]))
+    assert (size[-1] / size[-11]) ** 0.1 == pytest.approx(0.6, abs=0.05)
+
+
+def test_constant_acceleration_is_exact():
+    """Facts 5: free fall and a constant force."""
+    b = un.Builder("fall")
+    b.base("body", role="free", mass=2.0, inertia=0.1)
+    system = b.build()
+    got = final(system, system.state(base_twist=(1.0, 0, 2.0, 0, 0, 0)), 0.1, 10, un.Newmark())
+    assert_allclose(got.base.position, [1.0, 0, 2.0 - 9.81 / 2], atol=1e-10)
+
+
+def test_driven_coordinates():
+    """A hinge driven by a law carries a rod: implicit and explicit steps agree."""
+    system = rod(2, joint=un.Revolute((0, 0, 1), motion=un.Sinusoid(0.5, 5.0)))
+    a, b = (final(system, system.state(), 0.2 / n, n, m) for n, m in ((400, un.Newmark()), (400, un.RungeKutta4())))
+    assert_allclose(a.q, b.q, atol=2e-4)
+    assert a.q[0] == pytest.approx(0.5 * np.sin(1.0))
+
+
+# Rods
+
+
+def test_energy_and_newton_of_a_released_rod():
+    """Fact 13: the soft cantilever keeps its energy to 2e-4; exact and kept matrices give the same motion."""
+    setup = gallery.load("cantilever-soft").setup(modes=3)
+    state = setup.state(setup.system)
+    runs = [
+        un.run(setup.system, state, t_end=2.0, dt=0.01, integrator=un.Newmark(newton=n)) for n in ("modified", "full")
+    ]
+    for run in runs:
+        assert run.ok
+        energy = (run.data.energy_kinetic + run.data.energy_potential).values
+        assert np.ptp(energy) < 2e-4 * np.abs(energy[0])
+    assert_allclose(runs[0].data.position.values, runs[1].data.position.values, atol=1e-6)
+    assert runs[1].data.iterations.values[1:].mean() < 4
+
+
+def test_soft_cantilever_against_pyelastica():
+    """Within 1 % of the length over the first two seconds (data: PyElastica's own converged curve)."""
+    setup = gallery.load("cantilever-soft").setup(modes=7)
+    run = un.run(setup.system, setup.state(setup.system), t_end=2.0, dt=0.01, save_every=1)
+    away = run.data.body_position.sel(body="tip").values - PYELASTICA["soft_cantilever_tip"]
+    assert np.linalg.norm(away, axis=1).max() < 0.1 * 0.5
+
+
+class TestFlyingRod:
+    @pytest.fixture(scope="class")
+    def flight(self):
+        setup = gallery.load("flying-rod-soft").setup()
+        return setup.system, un.run(setup.system, setup.state, t_end=7.0, dt=0.01, save_every=10)
+
+    def test_impulse(self, flight):
+        """Fact 14: linear momentum is the impulse of the load, at 1, 2, ... 5 s and after; the centre of mass follows."""
+        system, run = flight
+        from undula.gallery.measures import states
+
+        @quickly_compiled
+        def seen(system, x):
+            return jax.lax.map(lambda s: (un.momentum(system, s, "world"), un.centre_of_mass(system, s)), x)
+
+        momentum, centre = (np.asarray(x) for x in seen(system, states(system, run.data)))
+        assert_allclose(momentum[[10, 20, 30, 40, 50, 60], 0], [4, 16, 34, 46, 50, 50], atol=0.05)
+        assert_allclose(momentum[:, 1:3], 0, atol=0.06)
+        assert centre[50, 0] == pytest.approx(15.5, abs=0.02)
+
+    def test_energy(self, flight):
+        """Without load it is constant; with it, it is the work done."""
+        energy = (flight[1].data.energy_kinetic + flight[1].data.energy_potential).values
+        assert np.ptp(energy[51:]) < 1e-4 * energy[51]
+        power = flight[1].data.power_external.values
+        assert energy[50] == pytest.approx(np.trapezoid(power[:51], dx=0.1), rel=0.02)
+
+    def test_against_pyelastica(self, flight):
+        """Both ends within 1 % of the length over the first two seconds."""
+        data, every = flight[1].data, slice(0, 201, 10)
+        for body, key in (("root", "soft_flying_tip"), ("tip", "soft_flying_far")):
+            away = data.body_position.sel(body=body).values[:21] - PYELASTICA[key][every]
+            assert np.linalg.norm(away, axis=1).max() < 0.1
+
+
+@pytest.mark.parametrize("factor", [0.01, 1.0, 100.0])
+def test_no_limit_on_the_step(factor):
+    """Fact 20: the stiff rod at dt = 0.1 s, whatever its modulus; every step converges and the energy stays bounded."""
+    setup = gallery.load("cantilever-stiff").setup(E=2e9 * factor, modes=3, force=0.1 * max(factor, 1.0))
+    run = un.run(setup.system, setup.state(setup.system), t_end=3.0, dt=0.1)
+    assert run.ok, run.message
+    energy = (run.data.energy_kinetic + run.data.energy_potential).values
+    assert energy.max() <= energy[0] + 0.2 * np.abs(energy[0])
+
+
+def test_damping_ratio():
+    """Fact 19: D = mu H damps the first mode with zeta = mu w / 2; the energy never grows."""
+    mu = 0.02
+    system = rod(4, damping=mu)
+    at = un.equilibrium(system)
+    modes = un.natural_modes(system, at)
+    w = modes.frequencies[0]
+    state = un.State(at.state.base, at.state.q + 1e-3 * modes.shapes[:, 0], at.state.base_twist, at.state.v)
+    run = un.run(system, state, t_end=2.0, dt=1e-3, save_every=1)
+    amplitude = run.data.position.values @ np.linalg.solve(modes.shapes, np.eye(4)).T
+    zeta = mu * w / 2
+    t = run.data.time.values
+    free = w * np.sqrt(1 - zeta**2)
+    exact = 1e-3 * np.exp(-zeta * w * t) * (np.cos(free * t) + zeta * w / free * np.sin(free * t))
+    assert_allclose(amplitude[:, 0], exact, atol=2e-6)
+    energy = (run.data.energy_kinetic + run.data.energy_potential).values
+    assert np.all(np.diff(energy) < 1e-12)
+
+
+def test_explicit_steps_of_the_same_model():
+    system = rod(2, gravity=(0, -9.81, 0))
+    a, b = (
+        final(system, system.state([0.4, -0.2]), 0.2 / n, n, m)
+        for n, m in ((400, un.Newmark()), (400, un.RungeKutta4()))
+    )
+    assert_allclose(a.q, b.q, atol=2e-4)
+
+
+def test_gradients_of_a_motion():
+    """Tip after 0.2 s with respect to E, the length and a tension, through the builder and the implicit steps, against
+    differences: forward and reverse mode."""
+
+    def tip(x):
+        E, length, tension = 1e6 * x[0], 0.15 * x[1], 2.0 * x[2]
+        b = un.Builder("finger")
+        b.base("palm")
+        b.body("tip", "palm", un.Rod(length=length, section=un.Circle(0.015), E=E, density=1100, strains="planar-kirchhoff",
+                                     modes=2, nodes=6, damping=0.01))  # fmt: skip
+        b.tendon("t", "tip", (0.005, 0.0), tension=tension)
+        system = b.build()
+        method = un.Newmark(tolerance=1e-12)
+        end = jax.tree.map(lambda y: y[-1], un.simulate(system, system.state(), 0.01, 20, integrator=method))
+        return un.body_poses(system, end).position[-1, 1]
+
+    x = jnp.ones(3)
+    value = jax.jit(tip)
+    slope = np.asarray(jax.jit(jax.grad(tip))(x))
+    h = 1e-4
+    steps = h * np.eye(3)
+    differences = [
+        (8 * (value(x + e) - value(x - e)) - (value(x + 2 * e) - value(x - 2 * e))) / (12 * h) for e in steps
+    ]
+    assert_allclose(slope, np.array(differences), rtol=1e-5, atol=1e-9)
+    forward = jax.jit(lambda x: jax.jvp(tip, (x,), (jnp.array([1.0, 0.0, 0.0]),))[1])(x)
+    assert forward == pytest.approx(slope[0], rel=1e-9)
+
+
+class TestFailures:
+    def test_newton_fails(self):
+        """Time, residual and advice; the samples before are kept."""
+        system = rod(2, gravity=(0, -9.81, 0))
+        run = un.run(system, system.state([3.0, 1.0]), t_end=1.0, dt=0.05, integrator=un.Newmark(most=1, halvings=0))
+        assert run.status == "failed"
+        assert (
+            "Newton's method did not converge in the step from t = 0 s" in run.message and "smaller dt" in run.message
+        )
+        assert run.data.sizes["time"] >= 1
+
+    def test_not_a_number(self):
+        load = un.Function(lambda t: jnp.array([0.0, 1.0, 0.0]) * jnp.where(t > 0.1, jnp.nan, 1.0), (3,))
+        run = un.run(rod(2, load=[dict(force=load)]), t_end=0.3, dt=0.01)
+        assert run.status == "failed" and "t = 0.1" in run.message
+        assert run.data.time.values[-1] == pytest.approx(0.1)
+
+    def test_steps_are_halved(self):
+        """Few iterations are allowed: whole steps fail, parts of them do not, and the motion is the same."""
+        system = rod(2, gravity=(0, -9.81, 0))
+        state = system.state([2.0, 1.0])
+        hard = un.run(system, state, t_end=0.5, dt=0.05, integrator=un.Newmark(newton="full", most=2))
+        easy = un.run(system, state, t_end=0.5, dt=0.05, integrator=un.Newmark(newton="full"))
+        assert hard.ok and easy.ok
+        assert hard.data.iterations.values.max() > easy.data.iterations.values.max()
+
+    def test_constraints_are_refused(self):
+        b = un.Builder("x")
+        b.base("body", role="free", mass=1.0, inertia=0.1)
+        b.constrain(un.Skate("s", "body"))
+        with pytest.raises(un.UndulaError, match="implicit methods take no constraints yet"):
+            un.run(b.build(), integrator=un.Newmark())
+
+    @pytest.mark.parametrize(
+        "make, words",
+        [
+            (lambda: un.Newmark(beta=0.1), "stable for gamma >= 1/2"),
+            (lambda: un.GeneralisedAlpha(1.5), "rho = 1.5; it must be between 0 and 1"),
+            (lambda: un.HHT(0.2), "rho = 0.2; it must be between 0.5 and 1"),
+            (lambda: un.Newmark(newton="none"), "newton = 'none'"),
+            (lambda: un.Newmark(base="SO3"), "base = 'SO3'"),
+            (lambda: un.Newmark(tolerance=0.0), "tolerance = 0.0"),
+        ],
+    )
+    def test_options(self, make, words):
+        with pytest.raises(un.UndulaError, match=words):
+            make()

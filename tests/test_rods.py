@@ -1,0 +1,500 @@
+"""Rods as joints: kinematics, inertia, loads and statics against closed forms, elliptic integrals and finite differences."""
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+from scipy.integrate import solve_ivp
+from scipy.linalg import eigh, expm
+
+import undula as un
+from undula._quick import quickly_compiled
+from undula.model.system import displaced
+from undula.rods import basis, magnus
+from undula.rods.rod import RodPlan
+
+EI = 2.0
+
+
+def rod(modes=3, strains="planar-kirchhoff", length=1.0, base="fixed", load=None, gravity=(0, 0, 0), **more):
+    """A uniform rod along x with EI = GJ = 2, of 1 kg/m, clamped unless its root is free."""
+    options = dict(
+        stiffness=(50.0, 20.0, 20.0, EI, EI, EI), inertia=(1, 1, 1, 2e-3, 1e-3, 1e-3), strains=strains, modes=modes
+    )
+    b = un.Builder("rod", gravity=gravity)
+    b.base("root", role=base)
+    b.body("tip", "root", un.Rod(length=length, **(options | more)))
+    for given in load or ():
+        b.load("tip", **given)
+    return b.build()
+
+
+@quickly_compiled
+def inertia(system, state):
+    return un.mass_matrix(system, state)
+
+
+@quickly_compiled
+def poses(system, state):
+    return un.body_poses(system, state)
+
+
+def tip(system, state):
+    return np.asarray(poses(system, state).position[system.body("tip")])
+
+
+def hat(x):
+    out = np.zeros((4, 4))
+    out[:3, :3] = np.cross(np.asarray(x[3:]), np.eye(3)).T
+    out[:3, 3] = x[:3]
+    return out
+
+
+class TestPieces:
+    """Magnus increments on se(3)."""
+
+    def screws(self, values):
+        return [{i: jnp.asarray([v[i]]) for i in range(6)} for v in values]
+
+    def pose_of(self, values, h):
+        R, p = magnus.pose(magnus.bend(self.screws(values), jnp.array([h])), (1,))
+        g = np.eye(4)
+        g[:3, :3], g[:3, 3] = R[0], p[0]
+        return g
+
+    def test_exponential(self, rng):
+        for size in (1e-8, 0.3, 2.0):
+            x = size * rng.normal(size=6)
+            assert_allclose(self.pose_of([x, x], 1.0), expm(hat(x)), atol=1e-13)
+
+    @pytest.mark.parametrize("order", [4, 6])
+    def test_order(self, order, rng):
+        c = rng.normal(size=(4, 6))
+
+        def xi(s):
+            return np.array([1.0, 0, 0, 0, 0, 0]) + sum(ck * s**k for k, ck in enumerate(c))
+
+        exact = solve_ivp(lambda s, y: (y.reshape(4, 4) @ hat(xi(s))).ravel(), (0, 1), np.eye(4).ravel(),
+                          method="DOP853", rtol=1e-13, atol=1e-13).y[:, -1].reshape(4, 4)  # fmt: skip
+        errors = []
+        for n in (8, 16):
+            g = np.eye(4)
+            for k in range(n):
+                g = g @ self.pose_of([xi((k + s) / n) for s in magnus.GAUSS[order][0]], 1 / n)
+            errors.append(np.abs(g - exact).max())
+        assert errors[0] / errors[1] == pytest.approx(2**order, rel=0.15)
+
+    @pytest.mark.parametrize("points", [2, 3])
+    def test_twist_and_its_rate(self, points, rng):
+        """Against differences of the pose, and of the twist along a quadratic path of the strains."""
+        x, v, h = rng.normal(size=(points, 6)), rng.normal(size=(points, 6)), 0.4
+        e = 1e-5
+
+        def twist(x):
+            g, d = self.pose_of(x, h), (self.pose_of(x + e * v, h) - self.pose_of(x - e * v, h)) / (2 * e)
+            M = np.linalg.solve(g, d)
+            return np.array([*M[:3, 3], M[2, 1], M[0, 2], M[1, 0]])
+
+        def found(f, x):
+            out = f(magnus.bend(self.screws(x), jnp.array([h])), self.screws(v), jnp.array([h]))
+            return np.array([out[i][0] for i in range(6)])
+
+        assert_allclose(found(magnus.twist, x), twist(x), atol=1e-8)
+        rate = (found(magnus.twist, x + e * v) - found(magnus.twist, x - e * v)) / (2 * e)
+        assert_allclose(found(magnus.bias, x), rate, atol=1e-8)
+        F = rng.normal(size=6)
+        bent = magnus.bend(self.screws(x), jnp.array([h]))
+        forces = magnus.strain_forces(bent, {i: jnp.array([F[i]]) for i in range(6)}, jnp.array([h]), tuple(range(6)))
+        work = sum(float(forces[g][i][0]) * v[g, i] for g in range(points) for i in range(6))
+        assert work == pytest.approx(F @ found(magnus.twist, x), rel=1e-12)
+
+
+class TestBasis:
+    @pytest.mark.parametrize("kind", list(basis.BASES))
+    def test_stiffness_is_the_integral_of_the_energy(self, kind, rng):
+        plan = RodPlan("r", un.Rod(length=2.0, stiffness=(1, 1, 1, 3.0, 3.0, 3.0), inertia=np.ones(6), strains=("Kz",),
+                                   modes=5, basis=kind))  # fmt: skip
+        K = np.asarray(plan.stiffness()[0])
+        x = np.linspace(0, 1, 20001)
+        mid = (x[1:] + x[:-1]) / 2
+        q = rng.normal(size=5)
+        assert q @ K @ q == pytest.approx(3.0 * 2.0 * ((q @ plan.bases[0].values(mid)) ** 2).mean(), rel=1e-6)
+
+    def test_legendre_is_orthogonal_and_chebyshev_is_not(self):
+        """Facts 9: EI l / (2 k + 1); a third of the diagonal."""
+        K = np.asarray(rod(3, length=2.0).rods[0].stiffness[0])
+        assert_allclose(K, np.diag(EI * 2.0 / (2 * np.arange(3) + 1)), atol=1e-13)
+        C = np.asarray(rod(3, basis="chebyshev").rods[0].stiffness[0])
+        assert np.abs(C[0, 2] / C[0, 0]) == pytest.approx(1 / 3)
+
+    def test_given_basis(self):
+        ramp = un.GivenBasis(2, lambda s: np.stack([np.ones_like(s), s]))
+        a, b = rod(2, basis=ramp), rod(2, basis="monomial")
+        assert_allclose(a.rods[0].stiffness, b.rods[0].stiffness)
+
+    def test_the_seven_classes(self):
+        assert [len(basis.components(name, "")) for name in basis.CLASSES] == [6, 4, 3, 2, 1, 2, 1]
+        for name in basis.CLASSES:
+            system = rod(2, name)
+            assert system.nv == 2 * len(basis.CLASSES[name])
+
+    def test_an_order_a_strain(self):
+        system = rod({"Kx": 1, "Ky": 2, "Kz": 3}, "kirchhoff")
+        assert system.coordinate_names == ("tip.Kx1", "tip.Ky1", "tip.Ky2", "tip.Kz1", "tip.Kz2", "tip.Kz3")
+
+
+class TestKinematics:
+    def test_constant_curvature(self):
+        """Fact 11: a circle; and an imposed field gives the same."""
+        system = rod(1)
+        for k in (0.5, 3.0, 6.0):
+            assert_allclose(tip(system, system.state([k])), [np.sin(k) / k, (1 - np.cos(k)) / k, 0], atol=1e-9)
+        field = un.Builder("field")
+        field.base("root")
+        field.body(
+            "tip", "root", un.Rod(inertia=np.ones(6), strain=lambda X, t: jnp.array([1.0, 0, 0, 0, 0, 3.0]) + 0 * X)
+        )
+        system = field.build()
+        state, _ = un.driven_motion(system, 0.0, system.state())
+        assert_allclose(tip(system, state), [np.sin(3) / 3, (1 - np.cos(3)) / 3, 0], atol=1e-9)
+
+    def test_helix(self):
+        """Constant torsion and curvature: the position from the matrix exponential."""
+        system = rod(1, "kirchhoff", length=2.0)
+        xi = np.array([1.0, 0, 0, 2.0, 0.3, 1.5])
+        assert_allclose(tip(system, system.state(xi[3:])), expm(2 * hat(xi))[:3, 3], atol=1e-9)
+
+    def test_precurved_and_pretwisted(self):
+        bent = rod(1, "kirchhoff", reference=lambda X: jnp.array([1.0, 0, 0, 0.5, 0, 2.0]))
+        assert_allclose(tip(bent, bent.state()), expm(hat([1.0, 0, 0, 0.5, 0, 2.0]))[:3, 3], atol=1e-9)
+        assert un.potential_energy(bent, bent.state()) == 0
+
+    def test_nodes_converge_with_the_order(self, rng):
+        q = rng.normal(size=5)
+        ends = {}
+        for order in (4, 6):
+            at = [tip(s, s.state(q)) for s in (rod(5, nodes=n, order=order, inertia=np.ones(6)) for n in (10, 20, 60))]
+            ends[order] = [np.linalg.norm(x - at[2]) for x in at[:2]]
+        assert ends[4][0] / ends[4][1] > 2**3.5
+        assert ends[6][1] < 1e-2 * ends[4][1]
+
+
+class TestInertia:
+    def test_symmetric_positive_and_the_rigid_body(self, rng):
+        """Fact 8: a straight rod's own inertia in the rows of the base."""
+        system = rod(3, "kirchhoff", length=2.0, base="free")
+        M = np.asarray(inertia(system, system.state(0.5 * rng.normal(size=9))))
+        assert np.abs(M - M.T).max() < 1e-14 * np.abs(M).max() and np.linalg.eigvalsh(M)[0] > 0
+        M = np.asarray(inertia(system, system.state()))
+        assert_allclose(np.diag(M)[:3], 2.0, rtol=1e-12)
+        assert_allclose(np.diag(M)[3:6], [2 * 2e-3, 2 * 1e-3 + 8 / 3, 2 * 1e-3 + 8 / 3], rtol=1e-12)
+
+    def test_modes_of_a_cantilever(self):
+        """Fact 10: Euler and Bernoulli's roots."""
+        system = rod(10, inertia=(1, 1, 1, 0, 0, 0), nodes=30, order=6)
+        K, M = np.asarray(system.rods[0].stiffness[0]), np.asarray(inertia(system, system.state()))
+        roots = (eigh(K, M)[0] / EI) ** 0.25
+        assert_allclose(roots[:3], [1.87510407, 4.69409113, 7.85475744], rtol=1e-6)
+        at = un.equilibrium(system)
+        assert_allclose(un.natural_modes(system, at).frequencies[:2], EI**0.5 * roots[:2] ** 2, rtol=1e-9)
+
+    @pytest.mark.parametrize("base", ["fixed", "free"])
+    def test_power(self, base, rng):
+        """The energy's derivative along the motion found is the power of gravity's surroundings: none, and of a tip load."""
+        load = [dict(force=(0.3, -0.2, 0.5), couple=(0.1, 0.2, -0.1)), dict(force=(0, 0.4, 0), follows=True)]
+        system = rod(2, "reissner", base=base, load=load, gravity=(0, 0, -9.81), damping=0.01)
+        state = system.state(0.3 * rng.normal(size=12), rng.normal(size=12))
+        if base == "free":
+            state = un.State(state.base, state.q, jnp.asarray(rng.normal(size=6)), state.v)
+
+        @quickly_compiled
+        def powers(system, state):
+            s = un.sample(system, 0.0, state)
+
+            def energy(e):
+                moved = displaced(system.topology, s.state, e * s.state.base_twist, e * s.state.v)
+                x = un.State(
+                    moved.base, moved.q, s.state.base_twist + e * s.acceleration.base, s.state.v + e * s.acceleration.v
+                )
+                return un.kinetic_energy(system, x) + un.potential_energy(system, x)
+
+            return jax.jvp(energy, (0.0,), (1.0,))[1], s.power_external, s.rods[0].stress
+
+        rate, power, stress = powers(system, state)
+        assert rate == pytest.approx(float(power), rel=1e-9)
+        assert np.all(np.isfinite(stress))
+
+    def test_a_stiff_piecewise_rod_is_a_chain(self, rng):
+        """Fact 15: one piece a link, its curvature times its length being the angle; the inertias agree as pieces shorten."""
+        n, L = 4, 1.0
+        errors = []
+        for k in (1, 4):
+            system = rod(n * k, length=L, basis="piecewise-constant", nodes=3 * n * k, inertia=(1, 1, 1, 0, 0, 0))
+            angles = np.zeros(n * k)
+            angles[::k] = 0.3 / (L / (n * k))  # each n-th of the rod turns in its first piece
+            chain = un.Builder("chain", gravity=(0, 0, 0))
+            chain.base("ground")
+            for j in range(n):
+                chain.body(f"l{j}", f"l{j - 1}" if j else "ground", un.Revolute((0, 0, 1)), mass=L / n, com=(L / n / 2, 0, 0),
+                           inertia=(0, *2 * [L / n * (L / n) ** 2 / 12]), position=(L / n if j else 0, 0, 0))  # fmt: skip
+            rigid = chain.build()
+            M = np.asarray(inertia(system, system.state(angles)))[::k, ::k] / (L / (n * k)) ** 2
+            errors.append(np.abs(M - np.asarray(inertia(rigid, rigid.state([0.3] * n)))).max())
+        assert errors[1] < 0.3 * errors[0]
+
+
+class TestLoads:
+    def test_couple_gives_a_circle(self):
+        """Fact 11: q = m / EI, and the internal couple is the same everywhere."""
+        system = rod(4, load=[dict(couple=(0, 0, 3.0))], order=6)
+        at = un.equilibrium(system)
+        assert_allclose(np.asarray(at.state.q), [1.5, 0, 0, 0], atol=1e-10)
+        stress = np.asarray(quickly_compiled(un.sample)(system, jnp.zeros(()), at.state).rods[0].stress[0])
+        assert_allclose(stress[:, 5], 3.0, atol=1e-9)
+        assert_allclose(stress[:, :5], 0.0, atol=1e-9)
+
+    def test_reaction_at_the_clamp(self):
+        """The internal wrench at the root carries the load and the weight."""
+        system = rod(
+            3, "kirchhoff", load=[dict(force=(0, 0.4, 0)), dict(force=(0, 0, 0.5), along=True)], gravity=(0, 0, -2.0)
+        )
+        at = un.equilibrium(system)
+        root = np.asarray(quickly_compiled(un.sample)(system, jnp.zeros(()), at.state).rods[0].stress[0, 0])
+        assert_allclose(root[:3], [0, 0.4, 0.5 - 2.0], atol=1e-9)
+
+    def test_following_force(self):
+        """A following tip force keeps its direction in the section: the balance by shooting on theta'' = -(f / EI) cos(...)."""
+        f = 2.0
+        system = rod(8, load=[dict(force=(0, f, 0), follows=True)], order=6, nodes=24)
+        at = un.equilibrium(system)
+        # M' = -N, with N = f in the tip's frame: EI theta'' = -f cos(theta - theta_tip), theta'(1) = 0: integrate from the tip
+        end = float(np.asarray(at.state.q)[0])  # angle of the tip: the first coefficient times the length
+        back = solve_ivp(lambda s, y: [y[1], -f / EI * np.cos(y[0] - end)], (1, 0), [end, 0.0], rtol=1e-11, atol=1e-12)
+        assert back.y[0, -1] == pytest.approx(0.0, abs=1e-7)
+
+    def test_parallel_tendon(self):
+        """Fact 17: curvature T D / EI, uniform; two antagonists subtract; the tendon's length is that of its offset circle."""
+        b = un.Builder("finger", gravity=(0, 0, 0))
+        b.base("palm")
+        b.body(
+            "tip",
+            "palm",
+            un.Rod(stiffness=(1, 1, 1, EI, EI, EI), inertia=np.ones(6), strains="planar-kirchhoff", modes=3),
+        )
+        b.tendon("up", "tip", (0.05, 0.0), tension=20.0)
+        b.tendon("down", "tip", (-0.05, 0.0), tension=6.0)
+        system = b.build()
+        at = un.equilibrium(system)
+        k = (20.0 - 6.0) * 0.05 / EI
+        assert_allclose(np.asarray(at.state.q), [k, 0, 0], atol=1e-10)
+        s = quickly_compiled(un.sample)(system, jnp.zeros(()), at.state)
+        assert_allclose(s.along[1], [1 - 0.05 * k, 1 + 0.05 * k], atol=1e-12)
+        assert_allclose(s.along[0], [20.0, 6.0])
+
+    def test_helical_tendon_twists(self):
+        """Small tension: torque about the axis T D^2 w / |u|, from the stress (2.32) in the straight rod."""
+        D, w, T = 0.05, 4.0, 1e-5
+        b = un.Builder("arm", gravity=(0, 0, 0))
+        b.base("palm")
+        b.body("tip", "palm", un.Rod(stiffness=(50.0, 20, 20, EI, EI, EI), inertia=np.ones(6), strains="extensible-kirchhoff",
+                                     modes=4, nodes=40, order=6))  # fmt: skip
+        b.tendon("helix", "tip", lambda X: D * jnp.stack([jnp.cos(w * X), jnp.sin(w * X)]), tension=T)
+        at = un.equilibrium(b.build())
+        q = np.asarray(at.state.q).reshape(4, 4)
+        size = np.hypot(1, D * w)
+        assert_allclose(q[0, 0], -T / size / 50.0, rtol=1e-6)  # compression
+        assert_allclose(q[1, 0], -T * D * D * w / size / EI, rtol=1e-6)  # torsion, against the helix
+
+    def test_winch_and_chamber(self):
+        """A tendon of given length pulls with its stretch, or not at all; a chamber beside the axis bends and stretches."""
+
+        def finger(**what):
+            b = un.Builder("f", gravity=(0, 0, 0))
+            b.base("palm")
+            b.body("tip", "palm", un.Rod(stiffness=(50.0, 20, 20, EI, EI, EI), inertia=np.ones(6), modes=1,
+                                         strains=("Gx", "Kz")))  # fmt: skip
+            if "area" in what:
+                b.chamber("c", "tip", (0.1, 0.0), **what)
+            else:
+                b.tendon("t", "tip", (0.1, 0.0), **what)
+            return b.build()
+
+        pulled = np.asarray(un.equilibrium(finger(length=0.98, stiffness=100.0)).state.q)
+        stretch = 1 + pulled[0] - 0.1 * pulled[1] - 0.98
+        assert_allclose(pulled, [-100 * stretch / 50, 0.1 * 100 * stretch / EI], atol=1e-9)
+        assert_allclose(np.asarray(un.equilibrium(finger(length=1.02, stiffness=100.0)).state.q), 0, atol=1e-12)
+        blown = np.asarray(un.equilibrium(finger(area=1e-3, pressure=1e3)).state.q)
+        assert_allclose(blown, [1.0 / 50, -0.1 * 1.0 / EI], atol=1e-9)
+
+
+def elastica(angle):
+    """Tip (x, z) and force of a cantilever of length 1 and EI = 1 under a dead transverse force, tip angle < pi / 2."""
+    from scipy.special import ellipeinc, ellipkinc
+
+    k2 = (1 + np.sin(angle)) / 2
+    phi = np.arcsin(1 / np.sqrt(2 * k2))
+    K, E = ellipkinc(np.pi / 2, k2) - ellipkinc(phi, k2), ellipeinc(np.pi / 2, k2) - ellipeinc(phi, k2)
+    force = K**2
+    x = np.sqrt(2 * np.sin(angle) / force)
+    return x, 1 - 2 * E / K, force
+
+
+class TestStatics:
+    @pytest.mark.parametrize("angle", [0.3, 1.0, 1.4])
+    def test_elastica_by_elliptic_integrals(self, angle):
+        from undula import gallery
+
+        x, z, force = elastica(angle)
+        setup = gallery.load("elastica").setup(force_z=force)
+        state = setup.state(setup.system)
+        found = tip(setup.system, state)
+        assert_allclose(found, [x, 0, z], atol=1e-8)
+        assert -float(state.q[0]) == pytest.approx(angle, abs=1e-8)
+
+    def test_modes_converge_spectrally(self):
+        x, z, force = elastica(1.2)
+        errors = []
+        for modes in (2, 4, 6, 8):
+            system = rod(modes, load=[dict(force=(0, EI * force, 0))], order=6, nodes=30)
+            errors.append(np.abs(tip(system, un.equilibrium(system).state) - [x, z, 0]).max())
+        assert np.all(np.diff(np.log(errors)) < np.log(0.2)) and errors[-1] < 1e-6
+
+    def test_euler_and_greenhill(self):
+        """Critical loads: pi^2 EI / 4 L^2 at the tip, 7.83735 EI / L^3 of the weight, where the smallest stiffness is zero."""
+        from scipy.optimize import brentq
+
+        def lowest(force=0.0, weight=0.0):
+            system = rod(6, load=[dict(force=(-force, 0, 0))], gravity=(-weight, 0, 0), order=6)
+            return un.tangent_stiffness(system, system.state()).lowest
+
+        assert brentq(lambda f: lowest(force=f), 0.8 * EI, 4 * EI) == pytest.approx(np.pi**2 / 4 * EI, rel=1e-6)
+        assert brentq(lambda w: lowest(weight=w), 4 * EI, 12 * EI) == pytest.approx(7.837347 * EI, rel=1e-5)
+
+    def test_beyond_the_critical_load(self):
+        """Continuation with a small imperfection: stable all along, and bent beyond; the elastica's angle at 1.063 times it."""
+        critical = np.pi**2 / 4 * EI
+
+        def pushed(part):
+            return rod(5, load=[dict(force=(-part * critical, 1e-5, 0))], order=6)
+
+        path = un.continuation(pushed, [0.5, 0.9, 0.98, 1.0, 1.0628])
+        assert all(at.stable for at in path)
+        # Timoshenko's table: P / P_cr = 1.063 at a tip angle of 40 degrees
+        assert np.degrees(float(path[-1].state.q[0])) == pytest.approx(40.0, abs=0.5)
+        straight = rod(5, load=[dict(force=(-1.0628 * critical, 0, 0))], order=6)
+        assert not un.tangent_stiffness(straight, straight.state()).stable
+
+    def test_soft_cantilever_of_the_document(self):
+        """Fact 13: tips found elsewhere for 3, 5 and 8 modes, force along e2, gravity along e1."""
+        for modes, wanted in ((3, (5.0865, 7.8816)), (5, (5.0611, 7.9892)), (8, (5.0620, 7.9975))):
+            b = un.Builder("c", gravity=(9.81, 0, 0))
+            b.base("ground")
+            soft = un.Rod(length=10.0, section=un.Circle(0.01), E=1e11, density=7800, strains="planar-kirchhoff", modes=modes,
+                          nodes=20)  # fmt: skip
+            b.body("tip", "ground", soft)
+            b.load("tip", (0, 50.0, 0))
+            system = b.build()
+            at = un.equilibrium(system)
+            assert at.stable
+            assert_allclose(tip(system, at.state)[:2], wanted, atol=2e-4)
+
+    def test_tangent_against_differences(self, rng):
+        """Fact 7, for statics: with gravity, a dead and a following load, and a tendon."""
+        load = [dict(force=(0.3, -0.2, 0.5)), dict(couple=(0, 0.2, 0), follows=True)]
+        system = rod(2, "kirchhoff", load=load, gravity=(0, 0, -3.0))
+        state = system.state(rng.normal(size=6))
+        from undula.statics.equilibrium import _balance
+
+        K = np.asarray(un.tangent_stiffness(system, state).stiffness)
+        e = 1e-6
+        moved = [[_balance(system, un.State(state.base, state.q + s * e * u, state.base_twist, state.v), jnp.zeros(()),
+                           jnp.ones(()))[0] for s in (1, -1)] for u in np.eye(6)]  # fmt: skip
+        assert_allclose(K, np.stack([(a - b) / (2 * e) for a, b in moved], 1), atol=1e-7)
+
+
+class TestRefusals:
+    """One sentence with the culprit, its value and what is allowed."""
+
+    @pytest.mark.parametrize(
+        "given, words",
+        [
+            (dict(length=-1.0), "length of the rod 'tip' = -1.0 m; it must be positive"),
+            (dict(E=0.0), "E of the rod 'tip' = 0.0 Pa; it must be positive"),
+            (dict(density=-3), "density of the rod 'tip' = -3 kg/m^3; it must be positive"),
+            (dict(section=None), "the rod 'tip' needs a section and a density, or its inertia"),
+            (dict(modes=0), "modes = 0; a basis needs a whole number of functions, at least 1"),
+            (
+                dict(modes=12, nodes=8),
+                "nodes of the rod 'tip' = 8; a basis of 12 functions on 1 pieces needs at least 12",
+            ),
+            (dict(strains="timoshenko"), "strains of the rod 'tip' = 'timoshenko'"),
+            (dict(basis="fourier"), "basis of the rod 'tip' = 'fourier'"),
+            (dict(order=5), "order of the rod 'tip' = 5; it must be 4 or 6"),
+            (dict(damping=-0.1), "damping of the rod 'tip' = -0.1 s; it must not be negative"),
+            (dict(rest=1.0), "rest of the rod 'tip' has no effect"),
+            (dict(modes={"Kz": 2, "Gx": 1}), "it has no strain 'Gx'"),
+            (dict(stiffness=(1, 2)), "stiffness of the rod 'tip' has the shape (2,)"),
+        ],
+    )
+    def test_rod(self, given, words):
+        options = dict(length=1.0, section=un.Circle(0.01), E=1e6, density=1e3, strains="planar-kirchhoff", modes=2)
+        b = un.Builder("x")
+        b.base("ground")
+        with pytest.raises(un.ModelError, match=words.replace("(", r"\(").replace(")", r"\)").replace("^", r"\^")):
+            b.body("tip", "ground", un.Rod(**(options | given)))
+            b.build()
+
+    def test_section(self):
+        for make in (lambda: un.Circle(0.0), lambda: un.Annulus(0.1, 0.2), lambda: un.Rectangle(1.0, -1.0)):
+            with pytest.raises(un.ModelError, match="of the section"):
+                make()
+
+    def finger(self):
+        b = un.Builder("x")
+        b.base("ground")
+        b.body("tip", "ground", un.Rod(section=un.Circle(0.02), E=1e6, density=1e3))
+        return b
+
+    def test_tendons(self):
+        b = self.finger()
+        b.tendon("t", "tap", (0.0, 0.0), tension=1.0)
+        with pytest.raises(un.ModelError, match="acts on the rod 'tap', which does not exist; the rods are tip"):
+            b.build()
+        with pytest.raises(un.ModelError, match="either a tension or a length"):
+            self.finger().tendon("t", "tip", (0.0, 0.0))
+        with pytest.raises(un.ModelError, match=r"tension of the tendon 't' = -1\.0; it must be at least 0"):
+            self.finger().tendon("t", "tip", (0.0, 0.0), tension=-1.0)
+        b = self.finger()
+        b.tendon("t", "tip", (0.05, 0.0), tension=1.0)
+        with pytest.warns(un.UndulaWarning, match="leaves the section"):
+            b.build()
+
+    def test_loads(self):
+        with pytest.raises(un.ModelError, match=r"force of the load on 'tip'.*not finite"):
+            self.finger().load("tip", (0, np.nan, 0))
+        b = self.finger()
+        b.load("tap", (0, 1, 0))
+        with pytest.raises(un.ModelError, match="there is no such body"):
+            b.build()
+
+    def test_no_equilibrium(self):
+        """Nothing holds a free rod in gravity."""
+        system = rod(1, base="free", gravity=(0, 0, -9.81))
+        with pytest.raises(un.UndulaError, match="no equilibrium of 'rod' was found"):
+            un.equilibrium(system)
+
+
+def test_gradients_of_an_equilibrium_are_finite_through_the_builder():
+    """A model can be built from traced numbers: derivative of the elastic energy of a given shape with respect to E."""
+
+    def energy(E):
+        b = un.Builder("x", gravity=(0, 0, 0))
+        b.base("ground")
+        b.body("tip", "ground", un.Rod(section=un.Circle(0.02), E=E, density=1e3, strains="planar-kirchhoff", modes=2))
+        system = b.build()
+        return un.potential_energy(system, system.state([1.0, 0.5]))
+
+    value, slope = jax.value_and_grad(eqx.filter_jit(energy))(1e6)
+    assert slope * 1e6 == pytest.approx(float(value))
