@@ -34,6 +34,8 @@ lint: $(VENV)/.test
 bench: $(VENV)/.test
 	$(BIN)/python benchmarks/run.py
 	$(BIN)/python benchmarks/constraints.py
+	$(BIN)/python -m pip install -q --disable-pip-version-check -e ".[bench]"
+	$(BIN)/python benchmarks/rods.py
 
 docs: $(VENV)/.docs
 	$(BIN)/mkdocs build -q --strict
