@@ -108,7 +108,7 @@ def cantilever(name, t_end, order, gauss=None, dt=None, solver=None, tolerance=N
     # Constant steps must hit the samples exactly: between steps Tsit5 interpolates at 4th order only.
     dt = 1.0 / omega if dt is None else dt
     dt = SAMPLE / np.ceil(SAMPLE / dt * (1 - 1e-12))
-    times = jnp.arange(int(round(t_end / SAMPLE)) + 1) * SAMPLE
+    times = jnp.arange(round(t_end / SAMPLE) + 1) * SAMPLE
     if tolerance is None:
         controller = diffrax.ConstantStepSize()
     else:

@@ -180,6 +180,14 @@ class TestKinematics:
         assert ends[4][0] / ends[4][1] > 2**3.5
         assert ends[6][1] < 1e-2 * ends[4][1]
 
+    def test_estimate_of_the_error(self, rng):
+        """Against the tip with many more nodes."""
+        q = 2 * rng.normal(size=5)
+        coarse, fine = (rod(5, nodes=n, inertia=np.ones(6)) for n in (8, 80))
+        found = un.spatial_error(coarse, coarse.state(q))["tip"]
+        true = np.linalg.norm(tip(coarse, coarse.state(q)) - tip(fine, fine.state(q)))
+        assert found.position == pytest.approx(true, rel=0.3) and 0 < found.angle < 1e-2
+
 
 class TestInertia:
     def test_symmetric_positive_and_the_rigid_body(self, rng):

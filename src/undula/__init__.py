@@ -127,6 +127,7 @@ from undula.rods.basis import (
     PiecewiseConstant as PiecewiseConstant,
     PiecewiseLinear as PiecewiseLinear,
 )
+from undula.rods.estimate import SpatialError as SpatialError, spatial_error as spatial_error
 from undula.rods.rod import Rod as Rod
 from undula.rods.sections import (
     Annulus as Annulus,

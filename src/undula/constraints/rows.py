@@ -22,6 +22,7 @@ from undula.lie.small import cross, hat, matmul, matvec, tmatvec
 from undula.model.errors import ModelError
 from undula.model.links import Links, link_rates, relative_of
 from undula.model.system import Acceleration, State, System, reported_position
+from undula.rods.group import RodGroup, scatter
 
 
 class Group(eqx.Module):
@@ -43,7 +44,7 @@ class Tree(NamedTuple):
 
     - `rel`: relative motion across the joints, `v`: rates as padded rows; `link_R`, `link_p`: the links seen from the base.
     - `R`, `p`: (bodies + 1, ...) in the world; `Rb`, `pb`: seen from the base.
-    - `S`: (rates, 6) screws of the joint rates about the base's origin.
+    - `S`: (rates, 6) screws of the joint rates about the base's origin; `bends`: those of the rods' coordinates.
     """
 
     rel: Relative
@@ -54,6 +55,7 @@ class Tree(NamedTuple):
     Rb: Array
     pb: Array
     S: Array
+    bends: tuple[Array, ...]
 
 
 class Moves(NamedTuple):
@@ -76,7 +78,9 @@ def tree_of(system: System, links: Links, state: State) -> Tree:
         return jnp.concatenate([matmul(R, S[:3]) + matmul(hat(p), W), W])
 
     S = jax.vmap(screws)(link_R[1:], link_p[1:], rel.S)
-    S = S.reshape(-1, 6) if top.columns == 1 else S[top.rate_link - 1, :, top.rate_column]
+    whole = top.columns == 1 and len(top.rate_link) == len(S)
+    S = S.reshape(-1, 6) if whole else S[top.rate_link - 1, :, top.rate_column]
+    bends = tuple(_bends(g, bent, link_R, link_p) for g, bent in zip(system.rods, rel.bent))
     Rb, pb = link_R, link_p
     if top.fixed_levels:
         l = top.link_of_body
@@ -85,7 +89,20 @@ def tree_of(system: System, links: Links, state: State) -> Tree:
     R = jax.vmap(lambda x: matmul(state.base.rotation, x))(Rb)
     p = state.base.position + jax.vmap(lambda x: matvec(state.base.rotation, x))(pb)
     zero, one = jnp.zeros((1, 3)), jnp.eye(3)[None]
-    return Tree(rel, link_R, link_p, *(jnp.concatenate(x) for x in ((R, one), (p, zero), (Rb, one), (pb, zero))), S)
+    return Tree(
+        rel, link_R, link_p, *(jnp.concatenate(x) for x in ((R, one), (p, zero), (Rb, one), (pb, zero))), S, bends
+    )
+
+
+def _bends(g: RodGroup, bent: Any, link_R: Array, link_p: Array) -> Float[Array, "rods nodes modes 6"]:
+    """Screws, in the base's frame, of unit rates of the rods' coordinates across each piece."""
+    links = np.array(g.links)
+    units = jnp.broadcast_to(jnp.eye(g.shapes.shape[-1])[:, None], (g.shapes.shape[-1], *g.stiffness.shape[:2]))
+    S = jax.vmap(lambda x: g.twists(bent, x))(units)  # (modes, rods, nodes, 6)
+    R, p = link_R[links], link_p[links]
+    W = jnp.einsum("rnij,mrnj->rnmi", R, S[..., 3:])
+    V = jnp.einsum("rnij,mrnj->rnmi", R, S[..., :3]) + jnp.cross(p[:, :, None], W)
+    return jnp.concatenate([V, W], axis=-1)
 
 
 def with_rates(system: System, links: Links, tree: Tree, state: State) -> Tree:
@@ -207,6 +224,9 @@ def _carry(group: Group, system: System, tree: Tree, by_twist: Array, by_rate: A
     nb, nc = bodies.shape[1], coordinates.shape[1]
     base, joints = jnp.zeros((m, k, 6)), jnp.zeros((m, k, tree.S.shape[0]))
     above = np.concatenate([_paths(system), np.zeros((1, tree.S.shape[0]), bool)])
+    links = np.append(top.link_of_body, 0)  # the world moves with no rod, as the base does not
+    paths = _ancestors(system)
+    strained = [jnp.zeros((m, k, *g.stiffness.shape[:2])) for g in system.rods]
     for b in range(nb):
 
         def to_base(R, p, w):  # a row over the body's twist becomes one over the twist of the frame at the base
@@ -219,24 +239,46 @@ def _carry(group: Group, system: System, tree: Tree, by_twist: Array, by_rate: A
         row = row * moves[:, None, None]
         base = base + row
         joints = joints + (row[:, :, None] * tree.S).sum(-1) * above[bodies[:, b]][:, None]
+        strained = [
+            s + _on_rods(x, g, row, paths[links[bodies[:, b]]]) for s, x, g in zip(strained, tree.bends, system.rods)
+        ]
     base, joints = base.reshape(m * k, 6), joints.reshape(m * k, -1)
     if top.mimics:
         leading = np.eye(top.nv)[np.asarray(top.leaders)]
         joints = matmul(joints * system.mimic_scale, jnp.asarray(leading))
+    elif system.rods:
+        joints = jnp.concatenate([joints, jnp.zeros((m * k, top.strain_count))], axis=1)
+    if system.rods:
+        flat = [s.reshape(m * k, -1) for s in strained]
+        joints = joints + jax.vmap(lambda *x: scatter(system.rods, list(x), top.nv))(*flat)
     for c in range(nc):
         joints = joints + (by_rate[:, :, c, None] * np.eye(top.nv)[coordinates[:, c]][:, None]).reshape(m * k, -1)
     return jnp.concatenate([base, joints], axis=1)
 
 
+def _on_rods(bends: Array, g: RodGroup, row: Array, paths: np.ndarray) -> Float[Array, "m k rods modes"]:
+    """Rows over the coordinates of rods, from rows (m, k, 6) over the twists of links, in the base's frame.
+
+    `paths` (m, links): which links lie between the base and the one that each row belongs to.
+    """
+    return jnp.einsum("cki,rnmi,crn->ckrm", row, bends, jnp.asarray(paths[:, np.array(g.links)], dtype=float))
+
+
 def _paths(system: System) -> np.ndarray:
     """(bodies, rates) booleans: the joint rate moves the body."""
+    top = system.topology
+    return _ancestors(system)[np.asarray(top.link_of_body)][:, top.rate_link]
+
+
+def _ancestors(system: System) -> np.ndarray:
+    """(links, links) booleans: the column's link lies between the base and the row's link, or is the same."""
     top = system.topology
     n = len(top.link_parents) + 1
     above = np.zeros((n, n), bool)
     for l, parent in enumerate(top.link_parents, start=1):
         above[l] = above[parent]
         above[l, l] = True
-    return above[np.asarray(top.link_of_body)][:, top.rate_link]
+    return above
 
 
 # Building

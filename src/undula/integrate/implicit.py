@@ -315,7 +315,10 @@ class HHT(_Alpha):
 
 
 class ImplicitMidpoint(Implicit):
-    """The balance holds in the middle of the step: order 2, symplectic for coordinates that add."""
+    """The balance holds in the middle of the step: order 2, symplectic for coordinates that add.
+
+    Of the methods here it keeps the energy best when a step is long against the fastest vibrations.
+    """
 
     order: ClassVar[int] = 2
 

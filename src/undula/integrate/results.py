@@ -55,8 +55,8 @@ def to_dataset(
             "N, N m",
             "wrench of the world on the reference body",
         ),
-        "position": (("time", "coordinate"), s.position, "rad or m", "internal coordinates"),
-        "velocity": (("time", "coordinate"), s.state.v, "rad/s or m/s", "internal velocities"),
+        "position": (("time", "coordinate"), s.position, "rad, m, 1 or 1/m", "internal coordinates"),
+        "velocity": (("time", "coordinate"), s.state.v, "per s", "internal velocities"),
         "acceleration": (
             ("time", "coordinate"),
             s.acceleration.v,

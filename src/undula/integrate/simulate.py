@@ -15,7 +15,7 @@ from undula.dynamics.kinematics import body_twists, observe
 from undula.dynamics.model import link_wrenches, relative
 from undula.dynamics.problem import SOLUTION
 from undula.integrate.base import External, Integrator, Motion
-from undula.integrate.implicit import Newmark
+from undula.integrate.implicit import ImplicitMidpoint
 from undula.integrate.runge_kutta import RungeKutta4
 from undula.lie import se3
 from undula.lie.se3 import push_wrench
@@ -117,7 +117,7 @@ def rod_fields(
 def usual_integrator(system: System) -> Integrator:
     """What a system is integrated with if nothing is said: implicit for elastic rods, explicit otherwise."""
     elastic = system.rods and any(role != "driven" for role in system.topology.roles[-system.topology.strain_count :])
-    return Newmark() if elastic and not system.constrained else RungeKutta4()
+    return ImplicitMidpoint() if elastic and not system.constrained else RungeKutta4()
 
 
 def advance_steps(
@@ -157,7 +157,7 @@ def simulate(
     **Arguments:**
 
     - `state`: the state at t0 [s]; `dt` [s], `steps`: fixed.
-    - `integrator`: `RungeKutta4()` by default, `Newmark()` for elastic rods; `external`: wrenches of the surroundings.
+    - `integrator`: `RungeKutta4()` by default, `ImplicitMidpoint()` for elastic rods; `external`: wrenches of the surroundings.
 
     **Returns:**
 

@@ -127,7 +127,7 @@ class Builder:
         **Arguments:**
 
         - `parent`: the body that carries it; `joint`: Fixed, Revolute, Prismatic, Helical, Cylindrical, Universal, Spherical,
-          Planar or Free. The body's frame is the joint's frame, moved by the joint.
+          Planar, Free or Rod. The body's frame is the joint's frame, moved by the joint.
         - `mass` [kg], `com` in the body frame [m], `inertia` about the centre of mass, in the body's axes [kg m^2]: a number,
           3 principal values or a 3x3 matrix.
         - `position` [m] and `rotation` (3x3 matrix or quaternion w, x, y, z) of the joint frame in the parent.
@@ -235,7 +235,7 @@ class Builder:
         if (length is None) != (stiffness is None):
             raise ModelError(f"{what} must have a stiffness if, and only if, it has a length.")
         if tension is not None:
-            options = dict(law=scalar_law(tension, f"tension of {what}", 0.0))
+            options: dict[str, Any] = dict(law=scalar_law(tension, f"tension of {what}", 0.0))
         else:
             if not is_traced(stiffness) and not stiffness > 0:
                 raise ModelError(f"stiffness of {what} = {stiffness} N/m; it must be positive.")
@@ -279,7 +279,8 @@ class Builder:
     ) -> Load:
         what = f"the load on '{body}'"
         if along:
-            plan = self._plan(body, what)
+            tips = [nodes[0].rpartition(".")[0] for _, nodes in self._rods]
+            plan = self._rods[tips.index(body)][0] if body in tips else self._plan(body, what)
             nodes = next(nodes for p, nodes in self._rods if p is plan)
             weights = jnp.asarray(plan.weights * plan.rod.length)
             return Load(force, couple, jnp.asarray(point), weights, tuple(top.bodies.index(x) for x in nodes), follows)

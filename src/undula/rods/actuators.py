@@ -97,7 +97,7 @@ def actuation(
         measure, gradient = jax.value_and_grad(measure_of)(strains[a.group])
         size_ = a.intensity(t, measure)
         forces[a.group] = forces[a.group] + size_ * g.cofield(gradient)
-        sizes.append(jnp.abs(size_) if isinstance(a, Tension) else size_)
+        sizes.append(-size_ if isinstance(a, Tension) else size_)
         measures.append(measure)
     return scatter(groups, forces, size), jnp.stack(sizes), jnp.stack(measures)
 

@@ -11,6 +11,7 @@ import numpy as np
 
 from undula.model.errors import ModelError
 
+USUAL = 3  # modes, if nothing is said
 COMPONENTS = ("Gx", "Gy", "Gz", "Kx", "Ky", "Kz")
 
 # The seven classes of document 000, section 5.1 (table 5.1): the strains that are not blocked.
@@ -170,6 +171,13 @@ def components(strains: str | Sequence[str], what: str) -> tuple[int, ...]:
 def bases(strains: tuple[int, ...], modes: Any, basis: Any, what: str) -> tuple[Basis, ...]:
     """One basis a strain, from one number of modes or one a strain (by name or in order), and one kind of basis."""
     names = [COMPONENTS[c] for c in strains]
+    if isinstance(basis, Basis):
+        if modes is not None:
+            raise ModelError(
+                f"modes of {what} = {modes}, but its basis has a number of functions of its own; give one of them."
+            )
+        return (basis,) * len(names)
+    modes = USUAL if modes is None else modes
     if isinstance(modes, dict):
         for name in modes:
             if name not in names:
@@ -182,8 +190,6 @@ def bases(strains: tuple[int, ...], modes: Any, basis: Any, what: str) -> tuple[
         counts = list(modes) if isinstance(modes, Sequence) else [modes] * len(names)
     if len(counts) != len(names):
         raise ModelError(f"modes of {what} has {len(counts)} values; it must have 1 or {len(names)}.")
-    if isinstance(basis, Basis):
-        return (basis,) * len(names)
     if isinstance(basis, str):
         if basis not in BASES:
             raise ModelError(f"basis of {what} = {basis!r}; it must be one of {', '.join(BASES)}, or a basis.")

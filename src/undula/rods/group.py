@@ -25,6 +25,9 @@ class RodGroup(eqx.Module):
     section_shapes: Float[Array, "rods strains sections modes"]
     section_reference: Float[Array, "rods 6 sections"]
     """`shapes` and `reference` there: what is reported"""
+    half_shapes: Float[Array, "rods gauss strains halves modes"]
+    half_reference: Float[Array, "rods gauss 6 halves"]
+    """`shapes` and `reference` on pieces of half the length: for estimates of the error"""
     strains: tuple[int, ...] = eqx.field(static=True)
     """The strains that are not blocked, of (Gx, Gy, Gz, Kx, Ky, Kz)"""
     present: tuple[int, ...] = eqx.field(static=True)

@@ -47,7 +47,7 @@ class Rod(Joint):
     - `damping`: time constant mu [s] of Kelvin-Voigt damping D = mu H (2.13), or a matrix as `stiffness` [N s, N m^2 s].
     - `strains`: "reissner", "extensible-kirchhoff", "kirchhoff", "torsion-free", "planar-kirchhoff" (bends about z),
       "planar-reissner" or "bar"; or names out of Gx, Gy, Gz (stretch, shears), Kx (torsion), Ky, Kz (curvatures).
-    - `modes`: how many functions, for all strains or for each; `basis`: "legendre", "chebyshev", "monomial",
+    - `modes`: how many functions (3 by default), for all strains or for each; `basis`: "legendre", "chebyshev", "monomial",
       "piecewise-constant", "piecewise-linear", "b-spline", or a `Basis` object.
     - `reference`: strain (6,) of the rod without stress, or a function of X: precurved and pretwisted rods.
     - `nodes`: how many; by default from the basis. `order`: 4 or 6, of the Magnus increments.
@@ -63,7 +63,7 @@ class Rod(Joint):
     density: Any = None
     inertia: Any = None
     strains: str | Sequence[str] = "kirchhoff"
-    modes: Any = 3
+    modes: Any = None
     basis: str | Basis = "legendre"
     reference: Any = STRAIGHT
     nodes: int | None = None
@@ -117,6 +117,8 @@ class RodPlan:
                 raise ModelError(
                     f"{field} of {what} has no effect; use reference for a rod that is not straight at rest."
                 )
+        if not (rod.section is None or callable(rod.section) or isinstance(rod.section, Section)):
+            raise ModelError(f"section of {what} = {rod.section!r}; it must be a section, e.g. Circle(0.01).")
         self.strains = components(rod.strains, what)
         if rod.strain is None:
             self.bases = bases(self.strains, rod.modes, rod.basis, what)
@@ -181,7 +183,27 @@ class RodPlan:
         if self.rod.strain is None:
             return None
         X = jnp.asarray(self.places.reshape(-1) * self.rod.length)
+        self._check_field(X)
         return StrainField(self.rod.strain, X, jnp.asarray(self._reference(self.places.reshape(-1))), self.strains)
+
+    def _check_field(self, X: Any) -> None:
+        """Refuses an imposed field of another shape, or with strains that the rod does not have."""
+        what = f"strain of the rod '{self.name}'"
+        try:
+            shape = jax.eval_shape(lambda: jnp.asarray(self.rod.strain(X[0], jnp.zeros(())), dtype=float)).shape
+        except Exception as error:
+            reason = str(error).partition("\n")[0]
+            raise ModelError(f"{what} cannot be computed: {reason}") from error
+        if shape != (6,):
+            raise ModelError(f"{what} has the shape {shape}; it must be (6,): Gx, Gy, Gz, Kx, Ky, Kz.")
+        if is_traced(X):
+            return
+        blocked = [c for c in range(6) if c not in self.strains]
+        values = np.array([np.asarray(self.rod.strain(x, jnp.zeros(()))) for x in (X[0], X[-1])])
+        away = np.abs(values - np.asarray(self._reference(self.places.reshape(-1)))[[0, -1]])[:, blocked]
+        if blocked and away.max() > 1e-12:
+            names = ", ".join(COMPONENTS[c] for c in blocked)
+            raise ModelError(f"{what} differs from the reference in strains that it does not have ({names}).")
 
     def _shapes(self, s: np.ndarray) -> np.ndarray:
         """(points, 6, count) strains of unit coordinates at fractions s of the length."""
@@ -259,7 +281,10 @@ class RodPlan:
             if not is_traced(mu) and (not np.isfinite(mu) or mu < 0):
                 raise ModelError(f"damping of the rod '{self.name}' = {mu} s; it must not be negative.")
             return mu * H
-        return self._matrix(mu, s, f"damping of the rod '{self.name}'")
+        D = self._matrix(mu, s, f"damping of the rod '{self.name}'")
+        if not is_traced(D) and np.linalg.eigvalsh((D + D.T) / 2)[0] < 0:
+            raise ModelError(f"damping of the rod '{self.name}' is negative in some strain.")
+        return D
 
     def stiffness(self) -> tuple[Any, Any]:
         """K_ee and D_ee of (2.38), (2.39)."""
@@ -305,9 +330,12 @@ class RodPlan:
         return out
 
     def drawn(self) -> list[tuple[Shape, ...]]:
-        """What a viewer shows of each piece: it ends at its node."""
-        out = []
-        for s, h in zip(self.nodes, self.pieces):
+        """What a viewer shows of each node: half of the pieces on both sides, and the whole first one."""
+        out: list[tuple[Shape, ...]] = []
+        after = np.append(self.pieces[1:], 0.0) / 2
+        before = self.pieces / 2
+        before[0] *= 2
+        for s, back, front in zip(self.nodes, before, after):
             section = self.section(s)
             y, z = section.outline if section is not None else (0.01, 0.01)
             if self.rod.drawn is not None:
@@ -315,11 +343,11 @@ class RodPlan:
             if any(is_traced(x) for x in (y, z, self.rod.length)):
                 out.append(())  # drawings are static
                 continue
-            length = float(h * self.rod.length)
+            length, centre = (float(x * self.rod.length) for x in (back + front, (front - back) / 2))
             if isinstance(section, Rectangle):
-                shape = Shape("box", (length, 2 * y, 2 * z), (-length / 2, 0, 0), colour=self.rod.colour)
+                shape = Shape("box", (length, 2 * y, 2 * z), (centre, 0, 0), colour=self.rod.colour)
             else:
-                shape = Shape("capsule", (max(y, z), length), (-length / 2, 0, 0), ALONG_X, self.rod.colour)
+                shape = Shape("capsule", (max(y, z), length), (centre, 0, 0), ALONG_X, self.rod.colour)
             out.append((shape,))
         return out
 
@@ -335,7 +363,33 @@ class RodPlan:
             stiffness=K,
             damping=D,
             **self._sections(),
+            **self._halves(),
         )
+
+    def _halves(self) -> dict[str, Any]:
+        """Strains at the Gauss points of pieces of half the length."""
+        points = GAUSS[self.rod.order][0]
+        starts = np.concatenate([[0.0], self.nodes[:-1]])
+        starts = np.stack([starts, starts + self.pieces / 2], 1).reshape(-1)
+        s = (starts[:, None] + np.repeat(self.pieces / 2, 2)[:, None] * points).reshape(-1)
+        n, g = len(starts), len(points)
+        if self.rod.strain is None:
+            shapes = self._shapes(s)[:, list(self.strains)]
+        else:
+            shapes = self._interpolated(s).transpose(1, 0, 2)
+        return dict(
+            half_shapes=shapes.reshape(n, g, len(self.strains), -1).transpose(1, 2, 0, 3),
+            half_reference=self._reference(s).reshape(n, g, 6).transpose(1, 2, 0),
+        )
+
+    def _interpolated(self, s: np.ndarray) -> np.ndarray:
+        """(strains, points, count): values of an imposed field between the Gauss points."""
+        points = self.places.reshape(-1)
+        rows = np.stack([np.interp(s, points, unit) for unit in np.eye(len(points))], 1)
+        out = np.zeros((len(self.strains), len(s), self.count))
+        for k in range(len(self.strains)):
+            out[k, :, k * len(points) : (k + 1) * len(points)] = rows
+        return out
 
     def _sections(self) -> dict[str, Any]:
         """What is reported of the root and the nodes."""
@@ -343,12 +397,8 @@ class RodPlan:
         inside = np.clip(s, 1e-12, 1 - 1e-12)
         if self.rod.strain is None:
             shapes = self._shapes(inside)[:, list(self.strains)].transpose(1, 0, 2)
-        else:  # values at the Gauss points, interpolated
-            points = self.places.reshape(-1)
-            rows = np.stack([np.interp(inside, points, unit) for unit in np.eye(len(points))], 1)
-            shapes = np.zeros((len(self.strains), len(s), self.count))
-            for k in range(len(self.strains)):
-                shapes[k, :, k * len(points) : (k + 1) * len(points)] = rows
+        else:
+            shapes = self._interpolated(inside)
         reference = self._reference(inside)
         return dict(abscissae=s * self.rod.length, section_shapes=shapes, section_reference=reference.T)
 
