@@ -223,7 +223,7 @@ def test_explicit_steps_of_the_same_model():
 
 
 def test_gradients_of_a_motion():
-    """Tip after 0.2 s with respect to E, the length and a tension, through the builder and the implicit steps, against
+    """Tip after 1 s with respect to E, the length and a tension, through the builder and the implicit steps, against
     differences."""
 
     def tip(x):
@@ -237,7 +237,7 @@ def test_gradients_of_a_motion():
         b.tendon("t", "tip", (0.005, 0.0), tension=tension)
         system = b.build()
         method = un.ImplicitMidpoint(tolerance=1e-12)
-        end = jax.tree.map(lambda y: y[-1], un.simulate(system, system.state(), 0.02, 10, integrator=method))
+        end = jax.tree.map(lambda y: y[-1], un.simulate(system, system.state(), 0.05, 20, integrator=method))
         return un.body_poses(system, end).position[-1, 1]
 
     x = jnp.ones(3)

@@ -145,6 +145,41 @@ class TestBasis:
         assert system.coordinate_names == ("tip.Kx1", "tip.Ky1", "tip.Ky2", "tip.Kz1", "tip.Kz2", "tip.Kz3")
 
 
+class TestSections:
+    def test_numbers(self):
+        """Second moments by integration over the section, Saint-Venant's constants from tables."""
+        y = (np.arange(2000) + 0.5) / 2000 - 0.5
+        Y, Z = np.meshgrid(0.06 * y, 0.04 * y, indexing="ij")
+        cell = 0.06 * 0.04 / 2000**2
+        shapes = {
+            un.Rectangle(0.06, 0.04): np.ones_like(Y, bool),
+            un.Ellipse(0.06, 0.04): (Y / 0.03) ** 2 + (Z / 0.02) ** 2 < 1,
+            un.Circle(0.04): Y**2 + Z**2 < 0.02**2,
+            un.Annulus(0.04, 0.02): (Y**2 + Z**2 < 0.02**2) & (Y**2 + Z**2 > 0.01**2),
+        }
+        for section, inside in shapes.items():
+            found = section.area, *section.moments
+            assert_allclose(
+                found, np.array([inside.sum(), (Z**2 * inside).sum(), (Y**2 * inside).sum()]) * cell, rtol=2e-3
+            )
+        assert un.Rectangle(1.0, 1.0).torsion == pytest.approx(0.1406, abs=5e-5)
+        assert un.Rectangle(0.2, 0.1).torsion == pytest.approx(0.229 * 0.2 * 0.1**3, rel=2e-3)
+        assert un.Circle(0.1).torsion == pytest.approx(un.Ellipse(0.1, 0.1).torsion)
+
+    def test_a_tapered_rod(self):
+        """Stiffness and mass are integrals along the rod."""
+        taper = un.Rod(
+            length=2.0, section=lambda X: un.Circle(0.1 - 0.03 * X), E=1e6, density=1e3, strains=("Kz",), modes=1
+        )
+        plan = RodPlan("r", taper)
+        x = (np.arange(20000) + 0.5) / 10000
+        d = 0.1 - 0.03 * x
+        assert float(plan.stiffness()[0][0, 0]) == pytest.approx((1e6 * np.pi * d**4 / 64).mean() * 2, rel=1e-8)
+        assert sum(float(m) for m, _, _ in plan.inertials()) == pytest.approx(
+            (1e3 * np.pi * d**2 / 4).mean() * 2, rel=1e-8
+        )
+
+
 class TestKinematics:
     def test_constant_curvature(self):
         """Fact 11: a circle; and an imposed field gives the same."""
@@ -271,6 +306,12 @@ class TestLoads:
         at = un.equilibrium(system)
         root = np.asarray(quickly_compiled(un.sample)(system, jnp.zeros(()), at.state).rods[0].stress[0, 0])
         assert_allclose(root[:3], [0, 0.4, 0.5 - 2.0], atol=1e-9)
+
+    def test_forced_coordinates(self):
+        """An effort on the mean curvature is a couple all along, times the length."""
+        system = rod(2, length=2.0, effort=un.Constant(np.array([3.0, 0.0])))
+        assert system.topology.roles == ("forced", "forced")
+        assert_allclose(np.asarray(un.equilibrium(system).state.q), [3.0 / (EI * 2.0), 0], atol=1e-10)
 
     def test_following_force(self):
         """A following tip force keeps its direction in the section: the balance by shooting on theta'' = -(f / EI) cos(...)."""

@@ -107,7 +107,8 @@ class Implicit(Integrator):
 
     def advance(self, motion, t, state, memory, dt, careful=False):
         if not careful or self.halvings == 0:
-            return self._step(motion, t, state, memory._replace(iterations=jnp.zeros((), int)), dt)
+            new, after = self._step(motion, t, state, memory._replace(iterations=jnp.zeros((), int)), dt)
+            return self._unless_failed(t, state, memory, new, after)
         fresh = memory._replace(iterations=jnp.zeros((), int), failed=jnp.zeros((), bool))
 
         def attempt(carry):
@@ -124,6 +125,10 @@ class Implicit(Integrator):
         # the first attempt is made in the same loop as the others, so that a step is compiled once
         start = jnp.where(memory.failed, 2 ** (self.halvings + 1), 1), state, memory._replace(failed=jnp.ones((), bool))
         _, new, after = jax.lax.while_loop(again, attempt, start)
+        return self._unless_failed(t, state, memory, new, after)
+
+    def _unless_failed(self, t: Any, state: State, memory: Memory, new: State, after: Memory) -> tuple[State, Memory]:
+        """After a failure the state stays where it was, and when it happened is kept."""
         state = jax.tree.map(lambda a, b: jnp.where(after.failed, a, b), state, new)
         return state, after._replace(failed_at=jnp.where(memory.failed, memory.failed_at, t))
 

@@ -1,0 +1,185 @@
+"""From joints and rods to coordinates: names, roles, springs, limits, laws, and who follows whom."""
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from undula.actuation.laws import Law, stack
+from undula.joints.authoring import ROLES, Fixed, Joint
+from undula.model import checks
+from undula.model.errors import ModelError, as_vector, is_traced
+from undula.model.system import Drive
+from undula.rods.rod import RodPlan
+
+
+class Coordinates:
+    """Expands joints into coordinates: names, roles, springs, laws, and who follows whom."""
+
+    def __init__(self, joint_names: Sequence[str], joints: Sequence[Joint], rods: Sequence[RodPlan] = ()):
+        self.names: list[str] = []
+        self.units: list[str] = []
+        self.roles: list[str] = []
+        self.stiffness: list[Any] = []
+        self.damping: list[Any] = []
+        self.rest: list[Any] = []
+        self.lower: list[float] = []
+        self.upper: list[float] = []
+        self.leaders: list[int] = []
+        self.mimics: list[int] = []
+        self.scale: list[float] = []
+        self.offset: list[float] = []
+        self._laws: list[tuple[str, tuple[str, ...], Any]] = []
+        self._joint_of: list[str] = []
+        self._indivisible: set[str] = set()
+        followers: list[tuple[int, str, Any]] = []
+        for name, joint in zip(joint_names, joints):
+            if joint.mimic is not None or isinstance(joint, Fixed):
+                _refuse_idle_options(name, joint)
+            if joint.mimic is not None:
+                if joint.kind is None or joint.kind.dof != 1:
+                    raise ModelError(f"joint '{name}' is a mimic; only joints with one coordinate can be.")
+                followers.append((len(self.leaders), name, joint.mimic))
+                self.leaders.append(-1)
+                self.mimics.append(len(self.leaders) - 1)
+                self.scale.append(as_vector(joint.mimic.multiplier, 0, f"multiplier of the mimic joint '{name}'"))
+                self.offset.append(as_vector(joint.mimic.offset, 0, f"offset of the mimic joint '{name}'"))
+            elif not isinstance(joint, Fixed):
+                self._add(name, joint)
+        for plan in rods:
+            self._add_rod(plan)
+        checks.unique(self.names, "coordinate")
+        for rate, name, mimic in followers:
+            if mimic.leader not in self.names or self._joint_of[self.names.index(mimic.leader)] in self._indivisible:
+                raise ModelError(
+                    f"joint '{name}' mimics '{mimic.leader}', which is not a single coordinate of the system."
+                )
+            self.leaders[rate] = self.names.index(mimic.leader)
+
+    def _add(self, name: str, joint: Joint) -> None:
+        kind = joint.kind
+        assert kind is not None
+        names = tuple(f"{name}.{s}" if s else name for s in kind.suffixes)
+        self._joint_of += [name] * kind.dof
+        if kind.bracket is not None:
+            self._indivisible.add(name)
+        self.leaders += range(len(self.names), len(self.names) + kind.dof)
+        self.scale += [1.0] * kind.dof
+        self.offset += [0.0] * kind.dof
+        self.names += names
+        self.units += joint.units
+        self.roles += each(joint.role, kind.dof, f"role of joint '{name}'")
+        for what in ("stiffness", "damping", "rest"):
+            values = each(getattr(joint, what), kind.dof, f"{what} of joint '{name}'")
+            for v in values:
+                as_vector(v, 0, f"{what} of joint '{name}'")
+                if what != "rest" and not is_traced(v) and v < 0:
+                    raise ModelError(f"{what} of joint '{name}' = {v} is negative.")
+            getattr(self, what).extend(values)
+        lower, upper = (each(x, kind.dof, f"limits of joint '{name}'") for x in joint.limits)
+        for lo, up in zip(lower, upper):
+            if not lo <= up:
+                raise ModelError(
+                    f"limits of joint '{name}' = ({lo}, {up}); the lower one must not exceed the upper one."
+                )
+        self.lower += [float(x) for x in lower]
+        self.upper += [float(x) for x in upper]
+        if joint.motion is not None:
+            self._laws.append(("driven", names, joint.motion))
+        if joint.effort is not None:
+            self._laws.append(("forced", names, joint.effort))
+
+    def _add_rod(self, plan: RodPlan) -> None:
+        """The coordinates of a rod; its stiffness and damping are its own."""
+        names, rod = plan.coordinate_names, plan.rod
+        self._joint_of += [plan.name] * plan.count
+        self.names += names
+        self.units += plan.units
+        self.roles += each("driven" if rod.strain else rod.role, plan.count, f"role of the rod '{plan.name}'")
+        for values in (self.stiffness, self.damping, self.rest):
+            values += [0.0] * plan.count
+        lower, upper = (each(x, plan.count, f"limits of the rod '{plan.name}'") for x in rod.limits)
+        self.lower += [float(x) for x in lower]
+        self.upper += [float(x) for x in upper]
+        motion = plan.law or rod.motion
+        for role, law in (("driven", motion), ("forced", rod.effort)):
+            if law is not None:
+                self._laws.append((role, names, law))
+
+    def laws(self, given: Sequence[tuple[str, tuple[str, ...], Any]]) -> dict[str, tuple[Drive, ...]]:
+        """Checks roles against laws and packs the laws into `Drive`s; scalar laws of one form become one vector law."""
+        for k, role in enumerate(self.roles):
+            if role not in ROLES:
+                raise ModelError(
+                    f"role of coordinate '{self.names[k]}' = {role!r}; it must be one of {', '.join(ROLES)}."
+                )
+        out: dict[str, list[Drive]] = {"driven": [], "forced": []}
+        single: dict[str, list[tuple[int, Law]]] = {"driven": [], "forced": []}
+        has_law: dict[int, str] = {}
+        for role, names, law in [*self._laws, *given]:
+            if not isinstance(law, Law) and (role == "driven" or not callable(law)):
+                needed = "motion law" if role == "driven" else "effort law or controller"
+                raise ModelError(f"the law of {', '.join(names)} = {law!r} is not a {needed}.")
+            which = []
+            for name in names:
+                if name not in self.names:
+                    raise ModelError(
+                        f"there is no coordinate '{name}' to be {role}; the names are {', '.join(self.names)}."
+                    )
+                k = self.names.index(name)
+                if k in has_law:
+                    raise ModelError(f"coordinate '{name}' has two laws.")
+                has_law[k] = role
+                which.append(k)
+            for k in which:
+                self.roles[k] = role if self.roles[k] == "free" else self.roles[k]
+            shape = getattr(law, "shape", None)
+            if isinstance(law, Law) and shape == () and len(which) == 1:
+                single[role].append((which[0], law))
+            elif shape is not None and shape not in ((), (len(which),)):
+                raise ModelError(f"the law of {', '.join(names)} has the shape {shape}; it must be ({len(which)},).")
+            else:
+                out[role].append(Drive(law, tuple(which)))
+        for role, pairs in single.items():
+            if pairs:
+                out[role].append(Drive(stack([law for _, law in pairs]), tuple(k for k, _ in pairs)))
+        for k, name in enumerate(self.names):
+            if self.roles[k] == "driven" and has_law.get(k) != "driven":
+                raise ModelError(f"coordinate '{name}' is driven but has no motion law.")
+            if self.roles[k] == "forced" and has_law.get(k) != "forced":
+                raise ModelError(f"coordinate '{name}' is forced but has no effort law.")
+        for joint in self._indivisible:
+            mine = {self.roles[k] for k in range(len(self.names)) if self._joint_of[k] == joint}
+            if "driven" in mine and len(mine) > 1:
+                raise ModelError(f"joint '{joint}' is driven in some coordinates only; drive all of them or none.")
+        return {role: tuple(drives) for role, drives in out.items()}
+
+
+def _refuse_idle_options(name: str, joint: Joint) -> None:
+    """What would have no effect is refused: springs, laws and roles of joints that have no coordinate."""
+    for what, default in (
+        ("role", "free"),
+        ("stiffness", 0.0),
+        ("damping", 0.0),
+        ("rest", 0.0),
+        ("motion", None),
+        ("effort", None),
+    ):
+        value = getattr(joint, what)
+        if value is not default and (is_traced(value) or np.any(np.asarray(value != default))):
+            kind = "a mimic" if joint.mimic is not None else "fixed"
+            raise ModelError(
+                f"joint '{name}' is {kind} and has no coordinate, so that its {what} = {value!r} has no effect."
+            )
+    if joint.limits != (-math.inf, math.inf):
+        raise ModelError(f"joint '{name}' has no coordinate, so that its limits = {joint.limits} have no effect.")
+
+
+def each(value: Any, count: int, what: str) -> list[Any]:
+    """One value a coordinate, from one value or as many as there are coordinates."""
+    if isinstance(value, str) or not hasattr(value, "__len__") or getattr(value, "ndim", 1) == 0:
+        return [value] * count
+    if len(value) != count:
+        raise ModelError(f"{what} has {len(value)} values; it must have 1 or {count}.")
+    return list(value)
