@@ -135,19 +135,19 @@ def test_driven_coordinates():
 # Rods
 
 
-def test_energy_and_newton_of_a_released_rod():
-    """Fact 13: the soft cantilever keeps its energy to 2e-4; exact and kept matrices give the same motion."""
+def test_energy_of_a_released_rod():
+    """Fact 13: the soft cantilever of the document keeps its energy to 2e-4 with Newmark's method."""
     setup = gallery.load("cantilever-soft").setup(modes=3)
-    state = setup.state(setup.system)
-    runs = [
-        un.run(setup.system, state, t_end=2.0, dt=0.01, integrator=un.Newmark(newton=n)) for n in ("modified", "full")
-    ]
-    for run in runs:
-        assert run.ok
-        energy = (run.data.energy_kinetic + run.data.energy_potential).values
-        assert np.ptp(energy) < 2e-4 * np.abs(energy[0])
-    assert_allclose(runs[0].data.position.values, runs[1].data.position.values, atol=1e-6)
-    assert runs[1].data.iterations.values[1:].mean() < 4
+    run = un.run(setup.system, setup.state(setup.system), t_end=2.0, dt=0.01, integrator=un.Newmark())
+    energy = (run.data.energy_kinetic + run.data.energy_potential).values
+    assert run.ok and np.ptp(energy) < 2e-4 * np.abs(energy[0])
+
+
+def test_exact_tangent():
+    """Newton's method with the exact tangent and with the matrix that is kept find the same motion."""
+    system = rod(2, gravity=(0, -9.81, 0))
+    a, b = (final(system, system.state([1.0, -0.5]), 0.02, 25, un.Newmark(newton=n)) for n in ("modified", "full"))
+    assert_allclose(a.q, b.q, atol=1e-6)
 
 
 def test_soft_cantilever_against_pyelastica():
