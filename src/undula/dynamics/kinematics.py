@@ -10,10 +10,9 @@ from undula.dynamics.frames import link_frames
 from undula.dynamics.inverse import LinkMotion, link_motion
 from undula.dynamics.model import relative
 from undula.lie import se3, so3
-from undula.lie.pick import pick
 from undula.lie.small import cross, matmul, matvec, tmatvec
 from undula.model.errors import UndulaError
-from undula.model.links import Links, link_rates, links_of
+from undula.model.links import Links, entries, link_rates, links_of
 from undula.model.system import Acceleration, State, System, reported_position
 
 
@@ -25,7 +24,7 @@ def _frames(system: System, links: Links, state: State) -> tuple[Array, Array]:
         return R, p
     l = system.topology.link_of_body
     turn, shift = links.body_rotation, links.body_position
-    R, p = pick(R, l), pick(p, l)
+    R, p = entries(system.topology, R, l), entries(system.topology, p, l)
     return jax.vmap(matmul)(R, turn), p + jax.vmap(matvec)(R, shift)
 
 
@@ -56,7 +55,7 @@ def _motion(system: System, links: Links, state: State, acceleration: Accelerati
         return tmatvec(R, V + cross(W, p)), tmatvec(R, W)
 
     place = links.body_rotation, links.body_position
-    V, W, dV, dW = (pick(x, l) for x in motion)
+    V, W, dV, dW = (entries(top, x, l) for x in motion)
     V, W = jax.vmap(pull)(*place, V, W)
     dV, dW = jax.vmap(pull)(*place, dV, dW)
     return LinkMotion(V, W, dV, dW)

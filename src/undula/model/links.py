@@ -199,6 +199,12 @@ def link_efforts(system: System, rel: Relative, F: Float[Array, "links 6"]) -> F
     return tau + scatter(system.rods, parts, system.nv)
 
 
+def entries(top: Topology, x: Array, index: np.ndarray) -> Array:
+    """x[index]: by slices with rods, whose loops a gather would stop from compiling whole; else by one gather, so that
+    programs do not grow with the number of joints."""
+    return pick(x, index) if top.strain_count else x[index]
+
+
 def relative_motion(top: Topology, joints: Placement, q: Array, v: Float[Array, "rates"]) -> Relative:
     """Relative poses, screw columns and S' v of all the joints, in the order of the links.
 
@@ -210,7 +216,8 @@ def relative_motion(top: Topology, joints: Placement, q: Array, v: Float[Array, 
         if len(top.kind_groups) == 1:  # the indices are all of them, in order: no gathers
             mine, qs, vs = joints, q.reshape(iq.shape), v.reshape(iv.shape)
         else:
-            mine, qs, vs = Placement(*(pick(x, ids) for x in joints)), pick(q, iq), pick(v, iv)
+            mine = Placement(*(entries(top, x, ids) for x in joints))
+            qs, vs = entries(top, q, iq), entries(top, v, iv)
         if name == "screw":
             part = _screws(mine, qs)
         else:
@@ -221,7 +228,7 @@ def relative_motion(top: Topology, joints: Placement, q: Array, v: Float[Array, 
         return Relative(jnp.zeros((0, 3, 3)), jnp.zeros((0, 3)), jnp.zeros((0, 6, 1)), jnp.zeros((0, 6)))
     if len(parts) == 1:
         return parts[0]
-    return jax.tree.map(lambda *x: pick(jnp.concatenate(x), top.link_order), *parts)
+    return jax.tree.map(lambda *x: entries(top, jnp.concatenate(x), top.link_order), *parts)
 
 
 def _screws(joints: Placement, q: Float[Array, "joints 1"]) -> Relative:
