@@ -308,13 +308,6 @@ class TestFailures:
         assert_allclose(acceleration, 0, atol=1e-8)
         assert np.abs(efforts).max() > 0.1 and abs(float(efforts @ found.state.v)) < 1e-9
 
-    def test_constraints_are_refused(self):
-        b = un.Builder("x")
-        b.base("body", role="free", mass=1.0, inertia=0.1)
-        b.constrain(un.Skate("s", "body"))
-        with pytest.raises(un.UndulaError, match="implicit methods take no constraints yet"):
-            un.run(b.build(), integrator=un.Newmark())
-
     @pytest.mark.parametrize(
         "make, words",
         [

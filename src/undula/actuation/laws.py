@@ -400,6 +400,19 @@ def as_law(value: Any) -> Law:
     return value if isinstance(value, Law) else Constant(value)
 
 
+def law_of(value: Any, shape: tuple[int, ...], what: str, low: float = -np.inf) -> Law:
+    """The law that a user gave, or a constant one of a number or an array; refused if its shape is another, or if it is
+    constant and less than `low`."""
+    if not isinstance(value, Law):
+        value = number_array(value, what, (len(shape),))
+        if not is_traced(value) and value.size and value.min() < low:
+            raise UndulaError(f"{what} = {value.tolist()}; it must be at least {low:g}.")
+        value = Constant(value)
+    if value.shape != shape:
+        raise UndulaError(f"{what} has the shape {value.shape}; it must be {shape or 'one number'}.")
+    return value
+
+
 class _Combination(Law):
     """Several laws joined by one operation; scalar laws go with vector laws of any length."""
 

@@ -117,12 +117,12 @@ def settle(system: System, links: Links, t: Any, state: State) -> State:
     return displaced(system.topology, held.state, step[:6], step[6:])
 
 
-def _forces(system: System, t: Any, held: Held) -> tuple[Array, Array]:
+def _forces(system: System, t: Any, state: State, tree: Tree) -> tuple[Array, Array]:
     """Generalised forces (6 + nv,) of the rows that slip, and the forces on these rows."""
     if not system.slipping:
         return jnp.zeros(6 + system.nv), jnp.zeros(0)
-    rows = rows_of(system.slipping, system, held.state, held.tree, t)
-    slips = matvec(rows.A, _stack(held.state.base_twist, held.state.v)) + rows.driven
+    rows = rows_of(system.slipping, system, state, tree, t)
+    slips = matvec(rows.A, _stack(state.base_twist, state.v)) + rows.driven
     parts = [
         jax.vmap(lambda law, slip: law.force(slip))(group.law, pick(slips, np.array(group.rows))).reshape(-1)
         for group in system.slipping
@@ -145,7 +145,7 @@ def reduced_accelerations(
         return shortest(space, held.A, rate)
 
     def by_dynamics():
-        push, _ = _forces(system, t, held)
+        push, _ = _forces(system, t, held.state, held.tree)
         given = _stack(jnp.zeros(6), given_efforts(system, t, state))
         force = given + push - _needed(system, links, t, held, known, external)
         M = inertia_over_base(system, links, tree.rel, (tree.link_R, tree.link_p), tuple(range(6)), which)
@@ -160,6 +160,49 @@ def reduced_accelerations(
         found = jax.lax.cond(space.rank == size, by_kinematics, by_dynamics)
     whole = spread(found, which, _stack(known.base, known.v))
     return Acceleration(whole[:6], whole[6:])
+
+
+def struck(system: System, links: Links, t: Any, state: State) -> State:
+    """The nearest state, in the kinetic metric, that satisfies the constraints: as after a blow by their reactions.
+
+    Gaps are closed by one step of Newton's method.
+    """
+    which = unknown_velocities(system)
+    tree = tree_of(system, links, state)
+    rows = rows_of(system.ideal, system, state, tree, t)
+    A = pick(rows.A.T, which).T
+    space = _constant(decompose(A, least_squares=system.least_squares))
+    M = inertia_over_base(system, links, tree.rel, (tree.link_R, tree.link_p), tuple(range(6)), which)
+    u = _stack(state.base_twist, state.v)
+
+    def without(excess):
+        found = balance(space, A, M, jnp.zeros(len(which)), -excess)
+        return spread(found, which, jnp.zeros(6 + system.nv))
+
+    step, u = without(rows.gap), u + without(matvec(rows.A, u) + rows.driven)
+    at = displaced(system.topology, state, step[:6], step[6:])
+    return State(at.base, at.q, u[:6], u[6:])
+
+
+def held_imbalance(
+    system: System, t: Any, state: State, tree: Tree, efforts: Array, weight: Array
+) -> Float[Array, "n"]:
+    """What is wrong with a motion under constraints, over the unknown velocities: it vanishes if efforts balance and rows hold.
+
+    Efforts count up to reactions, that is, without their part in the row space; in its place comes the shortest velocity that
+    the rows ask to be removed, times `weight`.
+
+    - `efforts`: (6 + nv,) that the motion takes beyond those given. `weight`: of velocities against efforts.
+    """
+    which = unknown_velocities(system)
+    rows = rows_of(system.ideal, system, state, tree, t)
+    A = pick(rows.A.T, which).T
+    space = _constant(decompose(A, least_squares=system.least_squares))
+    efforts = pick(efforts - _forces(system, t, state, tree)[0], which)
+    # constant reactions: in a solution derivatives are then exact, although the row space is taken as constant
+    reactions = jax.lax.stop_gradient(tmatvec(space.W, matvec(space.Q, efforts)))
+    excess = matvec(rows.A, _stack(state.base_twist, state.v)) + rows.driven
+    return space.without(efforts - tmatvec(A, reactions)) + weight * space.solve(excess)
 
 
 def _needed(
@@ -201,7 +244,7 @@ def _with_efforts(system, links, t, held, acceleration, external) -> Solution:
     """Reactions, efforts and powers that go with the accelerations."""
     which = unknown_velocities(system)
     state = held.state
-    push, slips = _forces(system, t, held)
+    push, slips = _forces(system, t, state, held.tree)
     u = _stack(state.base_twist, state.v)
     whole = _needed(system, links, t, held, acceleration, external) - push
     given = _stack(jnp.zeros(6), given_efforts(system, t, state))

@@ -67,10 +67,10 @@ class Moves(NamedTuple):
     dW: Array
 
 
-def tree_of(system: System, links: Links, state: State) -> Tree:
-    """The tree in its configuration; velocities enter `rel` alone."""
+def tree_of(system: System, links: Links, state: State, rel: Relative | None = None) -> Tree:
+    """The tree in its configuration; velocities enter `rel` alone, which may be known before."""
     top = system.topology
-    rel: Relative = relative_of(system, links.joints, state.q, state.v)
+    rel = relative_of(system, links.joints, state.q, state.v) if rel is None else rel
     link_R, link_p = link_frames(top, rel, jnp.eye(3), jnp.zeros(3))
 
     def screws(R, p, S):
@@ -168,9 +168,12 @@ def _ordered(groups: tuple[Group, ...], parts: list[Array]) -> Array:
     return joined if np.array_equal(order, np.arange(len(order))) else pick(joined, order)
 
 
-def rows_of(groups: tuple[Group, ...], system: System, state: State, tree: Tree, t: Any) -> Rows:
-    """All rows of some groups, in the order of their places. They depend on the configuration and time alone."""
-    if not groups:
+def rows_of(groups: tuple[Group, ...], system: System, state: State, tree: Tree | None, t: Any) -> Rows:
+    """All rows of some groups, in the order of their places. They depend on the configuration and time alone.
+
+    Without groups no tree is needed.
+    """
+    if not groups or tree is None:
         return Rows(jnp.zeros((0, 6 + system.nv)), *(jnp.zeros(0),) * 2)
     A, driven, gap = [], [], []
     for group in groups:

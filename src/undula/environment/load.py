@@ -8,11 +8,10 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from undula.actuation.laws import Constant, Law
+from undula.actuation.laws import Law
 from undula.lie import so3
 from undula.lie.pick import pick, spread
 from undula.lie.small import cross, matmul, matvec, tmatvec
-from undula.model.errors import ModelError, as_vector
 
 
 class Load(eqx.Module):
@@ -63,15 +62,6 @@ class Follower(eqx.Module):
         spin = matvec(relative, matvec(so3.dexp(x[3:]), dx[3:]))
         slower = jnp.concatenate([tmatvec(R, dx[:3]), spin]) - twist
         return self.stiffness * away + self.damping * slower
-
-
-def as_law(value: Any, what: str) -> Law:
-    """A vector law of three components, from a law or three numbers."""
-    if isinstance(value, Law):
-        if value.shape != (3,):
-            raise ModelError(f"{what} has the shape {value.shape}; it must be (3,).")
-        return value
-    return Constant(as_vector(value, 3, what))
 
 
 def total(loads: tuple[Load, ...], t: Any, R: Float[Array, "bodies 3 3"]) -> Float[Array, "bodies 6"]:

@@ -37,6 +37,7 @@ NAMES = (
     "pendulum-rod",
     "elastica",
     "heavy-column",
+    "helical-buckling",
     "tendon-finger",
     "tendon-spatial",
     "drones-payload",

@@ -11,18 +11,7 @@ def build(p: dict) -> Setup:
         b = un.Builder("cantilever", gravity=(0, 0, -p["gravity"]))
         clamp = un.Shape("box", (6 * width, 6 * width, 2 * width), (0, 0, width), colour=rods.CLAMP)
         b.base("ground", shapes=[clamp])
-        elastic = un.Rod(
-            length=p["length"],
-            section=un.Circle(p["diameter"]),
-            E=p["E"],
-            density=p["density"],
-            damping=p["damping"],
-            strains="planar-kirchhoff",
-            modes=p["modes"],
-            nodes=p["nodes"],
-            colour=rods.RUBBER,
-            drawn=(width, width),
-        )
+        elastic = rods.soft(p, "planar-kirchhoff", drawn=(width, width))
         b.body("tip", "ground", elastic, rotation=rods.DOWN)
         if force:
             b.load("tip", (force, 0, 0))
@@ -50,14 +39,10 @@ def scenario(name: str, summary: str, length, diameter, E, density, force, modes
         summary=summary,
         source=source,
         parameters=(
-            Parameter("length", length, "m", "length of the rod", low=0, open_low=True),
-            Parameter("diameter", diameter, "m", "diameter of its section", low=0, open_low=True),
-            Parameter("E", E, "Pa", "Young's modulus", low=0, open_low=True),
-            Parameter("density", density, "kg/m^3", "density", low=0, open_low=True),
+            *rods.material(length, diameter, E, density),
             Parameter("force", force, "N", "tip force along x before the release"),
             rods.modes(modes, "the curvature"),
             rods.nodes(20),
-            Parameter("damping", 0.0, "s", "Kelvin-Voigt damping: viscosity over elasticity", low=0),
             Parameter("gravity", 9.81, "m/s^2", "gravity, along -z", low=0),
             Parameter("duration", duration, "s", "length of the run", low=0, open_low=True),
             Parameter(

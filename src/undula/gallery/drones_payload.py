@@ -31,18 +31,7 @@ def build(p: dict) -> Setup:
     L, half = p["length"], p["payload_size"][0] / 2
     b = un.Builder("drones-payload", gravity=(0, 0, 0))
     b.base("drone1", role="free", **drone(p))
-    soft = un.Rod(
-        length=L,
-        section=un.Circle(p["diameter"]),
-        E=p["E"],
-        density=p["density"],
-        damping=p["damping"],
-        strains="kirchhoff",
-        modes=p["modes"],
-        basis="chebyshev",
-        nodes=p["nodes"],
-        colour=rods.RUBBER,
-    )
+    soft = rods.soft(p, "kirchhoff", basis="chebyshev")
     b.body("rod1", "drone1", soft)
     m, size = p["payload_mass"], p["payload_size"]
     box = [un.Shape("box", size, (half, 0, 0), colour=(0.85, 0.65, 0.2))]
@@ -72,11 +61,7 @@ SCENARIO = Scenario(
     summary="Two drones fly up and down at different rates, with a payload between two soft rods",
     source="002, section 3.9.2 (masses, sizes and damping are ours; the integral of the error is taken as that of the pose)",
     parameters=(
-        Parameter("length", 1.0, "m", "length of each rod", low=0, open_low=True),
-        Parameter("diameter", 0.07, "m", "diameter of the rods", low=0, open_low=True),
-        Parameter("E", 0.25e6, "Pa", "Young's modulus", low=0, open_low=True),
-        Parameter("density", 950.0, "kg/m^3", "density", low=0, open_low=True),
-        Parameter("damping", 0.0, "s", "Kelvin-Voigt damping: viscosity over elasticity", low=0),
+        *rods.material(1.0, 0.07, 0.25e6, 950.0, 0.0),
         Parameter("payload_mass", 2.0, "kg", "mass of the payload", low=0, open_low=True),
         Parameter("payload_size", (0.4, 0.25, 0.2), "m", "size of the payload", low=0, open_low=True),
         Parameter("drone_mass", 1.5, "kg", "mass of each drone", low=0, open_low=True),

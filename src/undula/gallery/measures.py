@@ -51,7 +51,12 @@ def net_rotation(data: "xr.Dataset", samples: tuple[int, int] = (0, -1)) -> floa
 
 def angular_momentum(system: System, data: "xr.Dataset", about: str = "centre") -> np.ndarray:
     """Norm [kg m^2/s] of the angular momentum at each sample, about the centre of mass or the base's origin."""
-    return np.linalg.norm(np.asarray(_momenta(system, states(system, data), about))[:, 3:], axis=1)
+    return np.linalg.norm(momenta(system, data, about)[:, 3:], axis=1)
+
+
+def momenta(system: System, data: "xr.Dataset", about: str = "centre") -> np.ndarray:
+    """Momentum (linear, angular) [kg m/s, kg m^2/s] at each sample, (samples, 6); `about` as the frame of `momentum`."""
+    return np.asarray(_momenta(system, states(system, data), about))
 
 
 @eqx.filter_jit

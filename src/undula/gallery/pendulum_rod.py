@@ -12,17 +12,7 @@ def build(p: dict) -> Setup:
     hub = dict(mass=p["hub_mass"], inertia=0.4 * p["hub_mass"] * d * d)
     ball = [un.Shape("sphere", (0.8 * d,), colour=rods.STEEL)]
     b.body("hub", "ground", un.Revolute((0, 1, 0), name="hinge"), **hub, shapes=ball)
-    elastic = un.Rod(
-        length=p["length"],
-        section=un.Circle(d),
-        E=p["E"],
-        density=p["density"],
-        damping=p["damping"],
-        strains="planar-kirchhoff",
-        modes=p["modes"],
-        nodes=p["nodes"],
-        colour=rods.RUBBER,
-    )
+    elastic = rods.soft(p, "planar-kirchhoff")
     m = p["tip_mass"]
     weight = [un.Shape("sphere", (1.2 * d,), colour=rods.STEEL)] if m else []
     b.body("tip", "hub", elastic, mass=m, inertia=0.4 * m * (1.2 * d) ** 2, rotation=rods.DOWN, shapes=weight)
@@ -47,11 +37,7 @@ SCENARIO = Scenario(
     summary="A soft pendulum: a rubber rod with a weight swings on a hinge and whips",
     source="002, section 3 (a rod behind a revolute joint; numbers are ours)",
     parameters=(
-        Parameter("length", 1.0, "m", "length of the rod", low=0, open_low=True),
-        Parameter("diameter", 0.03, "m", "diameter of its section", low=0, open_low=True),
-        Parameter("E", 2e6, "Pa", "Young's modulus", low=0, open_low=True),
-        Parameter("density", 1100.0, "kg/m^3", "density", low=0, open_low=True),
-        Parameter("damping", 0.002, "s", "Kelvin-Voigt damping: viscosity over elasticity", low=0),
+        *rods.material(1.0, 0.03, 2e6, 1100.0, 0.002),
         Parameter("hub_mass", 0.1, "kg", "mass of the hub", low=0, open_low=True),
         Parameter("tip_mass", 0.2, "kg", "mass of the weight at the tip", low=0),
         Parameter("angle", 1.2, "rad", "angle of the rod, from hanging, at the start"),

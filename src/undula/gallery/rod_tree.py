@@ -12,17 +12,7 @@ def build(p: dict) -> Setup:
     b = un.Builder("rod-tree", gravity=(0, 0, 0))
     hull = un.Shape("cylinder", (r, 0.6 * r), colour=(0.80, 0.27, 0.22))
     b.base("body", role="free", mass=m, inertia=un.cylinder_inertia(m, r, 0.6 * r, "z"), shapes=[hull])
-    soft = un.Rod(
-        length=p["length"],
-        section=un.Circle(d),
-        E=p["E"],
-        density=p["density"],
-        damping=p["damping"],
-        strains="kirchhoff",
-        modes=p["modes"],
-        nodes=p["nodes"],
-        colour=rods.RUBBER,
-    )
+    soft = rods.soft(p, "kirchhoff")
     for k in range(4):
         c, s = np.cos(k * np.pi / 2), np.sin(k * np.pi / 2)
         out = np.array([[c, -s, 0], [s, c, 0], [0, 0, 1.0]])
@@ -35,15 +25,10 @@ def build(p: dict) -> Setup:
 
 
 def metrics(setup: Setup, data) -> dict[str, float]:
-    import jax
-
-    from undula.gallery.measures import states
-
-    momenta = jax.lax.map(lambda x: un.momentum(setup.system, x, "world"), states(setup.system, data))
     return {
         "body_z_range": np.ptp(data.base_position.values[:, 2]),
         "arm2_tip_z_range": np.ptp(data.body_position.sel(body="arm2").values[:, 2]),
-        "momentum_max": float(np.abs(np.asarray(momenta)).max()),
+        "momentum_max": np.abs(measures.momenta(setup.system, data, "world")).max(),
         "energy_error": measures.energy_error(data),
         "iterations": data.iterations.values[1:].mean(),
     }
@@ -56,11 +41,7 @@ SCENARIO = Scenario(
     parameters=(
         Parameter("mass", 0.5, "kg", "mass of the body", low=0, open_low=True),
         Parameter("radius", 0.08, "m", "radius of the body", low=0, open_low=True),
-        Parameter("length", 0.4, "m", "length of each arm", low=0, open_low=True),
-        Parameter("diameter", 0.025, "m", "diameter of the arms", low=0, open_low=True),
-        Parameter("E", 1e6, "Pa", "Young's modulus", low=0, open_low=True),
-        Parameter("density", 1100.0, "kg/m^3", "density", low=0, open_low=True),
-        Parameter("damping", 0.01, "s", "Kelvin-Voigt damping: viscosity over elasticity", low=0),
+        *rods.material(0.4, 0.025, 1e6, 1100.0, 0.01),
         Parameter("tension", 8.0, "N", "largest tension of the tendons", low=0),
         Parameter("rate", 6.0, "rad/s", "rate of the tensions"),
         rods.modes(2),

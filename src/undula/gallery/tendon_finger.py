@@ -11,17 +11,7 @@ def build(p: dict) -> Setup:
     d = p["diameter"]
     b = un.Builder("tendon-finger", gravity=(0, 0, -p["gravity"]))
     b.base("palm", shapes=[un.Shape("box", (2.5 * d, 2.5 * d, d), (0, 0, d / 2), colour=rods.CLAMP)])
-    elastic = un.Rod(
-        length=p["length"],
-        section=un.Circle(d),
-        E=p["E"],
-        density=p["density"],
-        damping=p["damping"],
-        strains="planar-kirchhoff",
-        modes=p["modes"],
-        nodes=p["nodes"],
-        colour=rods.RUBBER,
-    )
+    elastic = rods.soft(p, "planar-kirchhoff")
     b.body("tip", "palm", elastic, rotation=rods.DOWN, shapes=[un.Shape("sphere", (0.55 * d,), colour=rods.STEEL)])
     T0, T1, w = p["tension"], p["amplitude"], p["rate"]
     for side, sign in (("front", 1), ("back", -1)):
@@ -51,11 +41,7 @@ SCENARIO = Scenario(
     summary="A soft finger with two antagonist tendons: an equilibrium first, then bending to and fro",
     source="002, section 2.3 and eq. (3.67) (numbers are ours)",
     parameters=(
-        Parameter("length", 0.15, "m", "length of the finger", low=0, open_low=True),
-        Parameter("diameter", 0.015, "m", "diameter of its section", low=0, open_low=True),
-        Parameter("E", 1e6, "Pa", "Young's modulus", low=0, open_low=True),
-        Parameter("density", 1100.0, "kg/m^3", "density", low=0, open_low=True),
-        Parameter("damping", 0.01, "s", "Kelvin-Voigt damping: viscosity over elasticity", low=0),
+        *rods.material(0.15, 0.015, 1e6, 1100.0, 0.01),
         Parameter("offset", 0.006, "m", "distance of the tendons from the axis", low=0),
         Parameter("tension", 2.0, "N", "mean tension", low=0),
         Parameter("amplitude", 2.0, "N", "amplitude of the tensions, at most the mean", low=0),

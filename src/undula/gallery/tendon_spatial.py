@@ -12,16 +12,8 @@ def build(p: dict) -> Setup:
     d, L, a = p["diameter"], p["length"], p["offset"]
     b = un.Builder("tendon-spatial", gravity=(0, 0, -p["gravity"]))
     b.base("palm", shapes=[un.Shape("box", (2.5 * d, 2.5 * d, d), (0, 0, d / 2), colour=rods.CLAMP)])
-    elastic = un.Rod(
-        length=L,
-        section=un.Circle(d),
-        E=p["E"],
-        density=p["density"],
-        damping=p["damping"],
-        strains="extensible-kirchhoff",
-        modes={"Gx": 2, "Kx": p["modes"], "Ky": p["modes"], "Kz": p["modes"]},
-        nodes=p["nodes"],
-        colour=rods.RUBBER,
+    elastic = rods.soft(
+        p, "extensible-kirchhoff", modes={"Gx": 2, "Kx": p["modes"], "Ky": p["modes"], "Kz": p["modes"]}
     )
     b.body(
         "tip",
@@ -61,11 +53,7 @@ SCENARIO = Scenario(
     summary="A soft arm with two straight tendons and a helical one: it bends in space and twists",
     source="002, section 2.3 (numbers are ours)",
     parameters=(
-        Parameter("length", 0.3, "m", "length of the arm", low=0, open_low=True),
-        Parameter("diameter", 0.02, "m", "diameter of its section", low=0, open_low=True),
-        Parameter("E", 1e6, "Pa", "Young's modulus", low=0, open_low=True),
-        Parameter("density", 1100.0, "kg/m^3", "density", low=0, open_low=True),
-        Parameter("damping", 0.02, "s", "Kelvin-Voigt damping: viscosity over elasticity", low=0),
+        *rods.material(0.3, 0.02, 1e6, 1100.0, 0.02),
         Parameter("offset", 0.008, "m", "distance of the tendons from the axis", low=0),
         Parameter(
             "tensions", (2.0, 1.0, 4.0), "N", "final tensions of the straight, the aside and the helical tendon", low=0

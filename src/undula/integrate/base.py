@@ -8,9 +8,19 @@ import equinox as eqx
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from undula.constraints.reduction import drifts, hold, reduced_accelerations, settle
+from undula.constraints.reduction import (
+    drifts,
+    held_imbalance,
+    hold,
+    reduced_accelerations,
+    settle,
+    struck,
+    unknown_velocities,
+)
+from undula.constraints.rows import tree_of
 from undula.dynamics.hybrid import driven_motion, given_efforts, on_bodies, tree_dynamics
 from undula.dynamics.model import efforts_at_rest, efforts_of, passive_efforts, relative
+from undula.lie.pick import pick
 from undula.model.links import Links, links_of
 from undula.model.system import Acceleration, State, System, displaced
 from undula.model.topology import Topology
@@ -48,16 +58,29 @@ class Motion(NamedTuple):
         """What a step begins with: the drift of the last one is removed, where there can be any."""
         return settle(self.system, self.links, t, state) if drifts(self.system) else state
 
-    def imbalance(self, t: Any, state: State, acceleration: Acceleration) -> tuple[Float[Array, "n"], Float[Array, ""]]:
-        """Efforts (6 + nv,) that a motion takes beyond those given (3.8), and the size of the largest of both."""
+    def struck(self, t: Any, state: State) -> State:
+        """What a step ends with: the nearest state that satisfies the constraints."""
+        return struck(self.system, self.links, t, state) if self.system.constrained else state
+
+    def imbalance(
+        self, t: Any, state: State, acceleration: Acceleration, weight: Any
+    ) -> tuple[Float[Array, "n"], Float[Array, ""]]:
+        """Efforts that a motion takes beyond those given (3.8), over the unknown velocities, and the size of the largest.
+
+        Under constraints they count up to reactions, and the velocity that violates the rows is added, times `weight`.
+        """
         system, links = self.system, self.links
         wrenches = on_bodies(system, links, t, state, self._wrenches(t, state))
-        wrench, needed = efforts_of(system, links, relative(system, links, state), state, acceleration, wrenches)
-        given = given_efforts(system, t, state)
-        return self._difference(state, wrench, needed, given)
+        rel = relative(system, links, state)
+        wrench, needed = efforts_of(system, links, rel, state, acceleration, wrenches)
+        efforts, size = self._difference(state, wrench, needed, given_efforts(system, t, state))
+        if not system.constrained:
+            return pick(efforts, unknown_velocities(system)), size
+        tree = tree_of(system, links, state, rel)
+        return held_imbalance(system, t, state, tree, efforts, weight), size
 
     def imbalance_at_rest(self, t: Any, state: State) -> tuple[Float[Array, "n"], Float[Array, ""]]:
-        """The same for a state without any motion."""
+        """The efforts (6 + nv,) for a state without any motion, reactions among them."""
         wrenches = on_bodies(self.system, self.links, t, state, self._wrenches(t, state))
         wrench, needed = efforts_at_rest(self.system, self.links, state, wrenches)
         return self._difference(state, wrench, needed, given_efforts(self.system, t, state))

@@ -33,14 +33,15 @@ class Memory(NamedTuple):
 
     - `acceleration`, `pseudo` (n,): of the unknown velocities; the second is the auxiliary one of generalised alpha.
     - `inverse` (n, n), `made_for`: inverse of a Newton matrix, and the step [s] that it was made for (0: none).
-    - `iterations`: of the last step; `residual`: what was left, relative to the efforts; `failed`: whether a step failed, then
-      the state stays at what it was, `failed_at` [s].
+    - `size`: of the efforts in the last step; `iterations`: of it; `residual`: what was left, relative to `size`.
+    - `failed`: whether a step failed, then the state stays at what it was, `failed_at` [s].
     """
 
     acceleration: Float[Array, "n"]
     pseudo: Float[Array, "n"]
     inverse: Float[Array, "n n"]
     made_for: Float[Array, ""]
+    size: Float[Array, ""]
     iterations: Int[Array, ""]
     residual: Float[Array, ""]
     failed: Bool[Array, ""]
@@ -93,17 +94,12 @@ class Implicit(Integrator):
 
     def begin(self, motion: Motion, t: Any, state: State, found: tuple[State, Acceleration] | None = None) -> Memory:
         system = motion.system
-        if system.constrained:
-            raise UndulaError(
-                f"{type(self).__name__} cannot integrate '{system.name}': implicit methods take no constraints yet; "
-                "use RungeKutta4."
-            )
         which = unknown_velocities(system)
         n = len(which)
         at, acceleration = motion.flow(t, state) if found is None else found
         start = pick(_stack(self._outside(at, acceleration)), which)
         zero = jnp.zeros(())
-        return Memory(start, start, jnp.zeros((n, n)), zero, jnp.zeros((), int), zero, jnp.zeros((), bool), zero)
+        return Memory(start, start, jnp.zeros((n, n)), zero, zero, jnp.zeros((), int), zero, jnp.zeros((), bool), zero)
 
     def advance(self, motion, t, state, memory, dt, careful=False):
         if not careful or self.halvings == 0:
@@ -156,13 +152,16 @@ class Implicit(Integrator):
             gain = spread(c.b * x + c.h, which, _stack((known.base, known.v)))
             return self._inside(at, c.reach * x, which, Acceleration(gain[:6], gain[6:]))
 
+        width = jax.lax.stop_gradient(jnp.abs(dt * v).max() + jnp.abs(state.q).max(initial=0.0) + 1e-4)
+        # what makes an effort of the velocity that violates a constraint
+        speed = jnp.abs(v).max() + 1e-3 * width / dt
+        weight = jax.lax.stop_gradient(jnp.where(memory.size > 0, memory.size, 1.0) / speed)
+
         def balance(x):
-            efforts, size = motion.imbalance(t + c.reach * dt, *trial(x))
-            return pick(efforts, which), size
+            return motion.imbalance(t + c.reach * dt, *trial(x), weight)
 
         guess = jax.lax.stop_gradient(self._guess(motion, state, -c.h / c.b, which))
         kept = jax.lax.stop_gradient((memory.inverse, memory.made_for))
-        width = jax.lax.stop_gradient(jnp.abs(dt * v).max() + jnp.abs(state.q).max(initial=0.0))
 
         def solve(_, guess):
             return newton(balance, guess, *kept, dt, width, Options(self.tolerance, self.most, self.newton == "full"))
@@ -175,18 +174,20 @@ class Implicit(Integrator):
         else:
             x, found = jax.lax.custom_root(lambda x: balance(x)[0], guess, solve, tangent_solve, has_aux=True)
         x = checkpoint_name(x, SOLUTION)
-        inverse, made_for, iterations, left, good = jax.lax.stop_gradient(found)
+        inverse, made_for, size, iterations, left, good = jax.lax.stop_gradient(found)
         velocity, gain, pseudo = self.finish(v, memory, c.a * x + c.f, c.b * x + c.h)
         new, known = reached(x, 1.0, velocity)
         if self.base == "SO3xR3":
             new, _ = self._inside(new, x, which, known)
             turn = spread(x, which, jnp.zeros(6 + system.nv))[3:6]
             gain, pseudo = (_turned(y, which, turn) for y in (gain, pseudo))
+        new = motion.struck(t + dt, new)
         return new, Memory(
             gain,
             pseudo,
             inverse,
             made_for,
+            size,
             memory.iterations + iterations.astype(int),
             left,
             memory.failed | (good == 0),

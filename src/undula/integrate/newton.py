@@ -14,7 +14,7 @@ from undula.lie.small import matvec, outer, tmatvec
 # x -> (residual, size of the efforts that it is the difference of)
 Balance = Callable[[Float[Array, "n"]], tuple[Float[Array, "n"], Float[Array, ""]]]
 
-POOR = 0.3  # a kept matrix that reduces the residual by less is found anew
+POOR = 0.7  # a kept matrix that reduces the residual by less is found anew
 STILL = 1e-13  # a relative change of x below which nothing more can be gained
 
 
@@ -50,7 +50,7 @@ class _Search(NamedTuple):
 
 
 def newton(balance: Balance, guess: Array, inverse: Array, made_for: Any, dt: Any, width: Any, options: Options):
-    """(x, (inverse, the step that it was made for, iterations, relative residual, whether it converged)).
+    """(x, (inverse, the step that it was made for, size of the efforts, iterations, relative residual, whether it converged)).
 
     `inverse`: of an earlier matrix, for steps of the length `made_for` [s] (0: none); `width`: a typical size of x.
     """
@@ -58,7 +58,14 @@ def newton(balance: Balance, guess: Array, inverse: Array, made_for: Any, dt: An
     out = find(balance, guess, inverse, jnp.abs(made_for - dt) > 1e-9 * dt, width, options)
     left = out.size / jnp.where(out.scale > 0, out.scale, 1.0)
     # numbers, because what accompanies a root that is differentiated must be
-    return out.x, (out.inverse, jnp.asarray(dt, dtype=float), out.count.astype(float), left, out.good.astype(float))
+    return out.x, (
+        out.inverse,
+        jnp.asarray(dt, dtype=float),
+        out.scale,
+        out.count.astype(float),
+        left,
+        out.good.astype(float),
+    )
 
 
 def _begin(guess: Array, inverse: Array) -> _Search:
@@ -91,7 +98,7 @@ def _modified(balance: Balance, guess: Array, inverse: Array, old: Any, width: A
     """One residual a turn, whatever it is for, so that it is compiled once."""
     n = guess.shape[0]
     index = jnp.arange(n)
-    nudge = 1e-7 * (width + jnp.abs(guess).max() + 1e-4)
+    nudge = 1e-7 * (width + jnp.abs(guess).max())
 
     def turn(s: _Search) -> _Search:
         y, scale = balance(s.at)
@@ -108,7 +115,10 @@ def _modified(balance: Balance, guess: Array, inverse: Array, old: Any, width: A
         taken = (s.phase == -2) | (newton_point & (better | s.fresh) & jnp.isfinite(size))
         x, r = jnp.where(taken, s.at, s.x), jnp.where(taken, y, s.residual)
         now, scale = jnp.where(taken, size, s.size), jnp.where(taken, scale, s.scale)
-        poor = newton_point & ~(size < POOR * s.size) & ~s.fresh
+        # a kept matrix is found anew, for n residuals, if at its pace more than that many would be needed
+        pace = jnp.log(size / s.size)
+        slow = ~(pace < jnp.log(POOR)) | (jnp.log(options.tolerance * scale / size) < (n + 2) * pace)
+        poor = newton_point & slow & ~s.fresh
         wild = newton_point & s.fresh & ~(size < 10 * s.size)  # also if not finite: half of the way is tried
 
         # Broyden's update of the inverse: the last step and what it changed
@@ -129,7 +139,8 @@ def _modified(balance: Balance, guess: Array, inverse: Array, old: Any, width: A
         to_newton = x - matvec(inverse, r)
         at = jnp.where(phase >= 0, x + nudge * (index == phase), to_newton)
         at = jnp.where(wild, (s.x + s.at) / 2, at)
-        x, r, now = (jnp.where(wild, a, b) for a, b in ((s.x, x), (s.residual, r), (s.size, now)))
+        before = s.x, s.residual, s.size, s.scale
+        x, r, now, scale = (jnp.where(wild, a, b) for a, b in zip(before, (x, r, now, scale)))
         fresh = complete | wild
         return _Search(x, r, now, scale, at, inverse, matrix, phase, count, fresh, done, good)
 

@@ -152,32 +152,10 @@ def run(
             (state, memory, first), moments = step_chunk(bare, state, memory, first, *whole[1:], size, method, external)
             samples = sample_chunk(bare, moments[:2], external)
             samples, newton = jax.tree.map(lambda x, n=count - kept: np.asarray(x)[:n], (samples, moments[2]))
-            bad = _first_bad(samples)
-            stopped = int(np.argmax(newton[2])) if newton and newton[2].any() else None
-            if stopped is not None and isinstance(method, Implicit) and (bad is None or stopped <= bad):
-                status, when = "failed", float(newton[3][stopped])
-                message = (
-                    f"Newton's method did not converge in the step from t = {when:.6g} s, nor in {2**method.halvings} "
-                    "parts of it: "
-                    f"{newton[1][stopped]:.3g} of the efforts remains (tolerance {method.tolerance:g}); "
-                    "a smaller dt, softer loads or more damping (GeneralisedAlpha with a smaller rho) may help."
-                )
-                samples, newton = jax.tree.map(lambda x, n=stopped: x[:n], (samples, newton))
-            elif bad is not None:
-                status, when = "failed", float(samples.t[bad])
-                message = (
-                    f"the motion became infinite or not a number between t = {max(when - stride * dt, 0.0):.6g} s and "
-                    f"t = {when:.6g} s; a smaller dt may help."
-                )
-                samples, newton = jax.tree.map(lambda x, n=bad: x[:n], (samples, newton))
-            elif not system.least_squares and (samples.residual > VIOLATED).any():
-                bad = int(np.argmax(samples.residual > VIOLATED))
-                status = "failed"
-                message = (
-                    f"the constraints cannot be satisfied at t = {samples.t[bad]:.6g} s: {samples.residual[bad]:.3g} remains "
-                    "(m, rad, m/s or rad/s); the driven motion is not compatible with them, or dt is too large."
-                )
-                samples, newton = jax.tree.map(lambda x, n=bad: x[:n], (samples, newton))
+            fault = _fault(system, method, samples, newton, stride * dt)
+            if fault is not None:
+                status, (first_bad, message) = "failed", fault
+                samples, newton = jax.tree.map(lambda x, n=first_bad: x[:n], (samples, newton))
             parts.append((samples, newton))
             kept += len(samples.t)
             if progress is not None:
@@ -282,6 +260,32 @@ def rank_changes(samples: Sample) -> list[str]:
 
 def _sample_bytes(system: System) -> int:
     return 8 * (60 + 5 * system.nv + 7 * len(system.body_names) + len(system.row_names))
+
+
+def _fault(system: System, method: Integrator, samples: Sample, newton: Any, spacing: float) -> tuple[int, str] | None:
+    """The first sample of a chunk that cannot be kept, and why; None if all can. `spacing`: of the samples [s]."""
+    bad = _first_bad(samples)
+    if newton and newton[2].any() and isinstance(method, Implicit):
+        k = int(np.argmax(newton[2]))
+        if bad is None or k <= bad:
+            return k, (
+                f"Newton's method did not converge in the step from t = {newton[3][k]:.6g} s, nor in {2**method.halvings} "
+                f"parts of it: {newton[1][k]:.3g} of the efforts remains (tolerance {method.tolerance:g}); a smaller dt, "
+                "softer loads or more damping (GeneralisedAlpha with a smaller rho) may help."
+            )
+    if bad is not None:
+        when = float(samples.t[bad])
+        return bad, (
+            f"the motion became infinite or not a number between t = {max(when - spacing, 0.0):.6g} s and "
+            f"t = {when:.6g} s; a smaller dt may help."
+        )
+    if not system.least_squares and (samples.residual > VIOLATED).any():
+        k = int(np.argmax(samples.residual > VIOLATED))
+        return k, (
+            f"the constraints cannot be satisfied at t = {samples.t[k]:.6g} s: {samples.residual[k]:.3g} remains "
+            "(m, rad, m/s or rad/s); the driven motion is not compatible with them, or dt is too large."
+        )
+    return None
 
 
 def _first_bad(samples: Sample) -> int | None:

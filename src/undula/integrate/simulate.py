@@ -117,7 +117,7 @@ def rod_fields(
 def usual_integrator(system: System) -> Integrator:
     """What a system is integrated with if nothing is said: implicit for elastic rods, explicit otherwise."""
     elastic = system.rods and any(role != "driven" for role in system.topology.roles[-system.topology.strain_count :])
-    return ImplicitMidpoint() if elastic and not system.constrained else RungeKutta4()
+    return ImplicitMidpoint() if elastic else RungeKutta4()
 
 
 def advance_steps(

@@ -20,6 +20,18 @@ def is_traced(value: Any) -> bool:
     return isinstance(value, jax.core.Tracer)
 
 
+def positive(value: Any, what: str, unit: str = "") -> None:
+    """Refuses a number that is not finite and positive; a traced one is not checked."""
+    if is_traced(value):
+        return
+    try:
+        good = bool(np.isfinite(value) and value > 0)
+    except (TypeError, ValueError):
+        good = False
+    if not good:
+        raise ModelError(f"{what} = {value}{' ' if unit else ''}{unit}; it must be positive.")
+
+
 def as_vector(value: Any, size: int, what: str) -> Any:
     """value as an array of `size` numbers (0: a scalar), finite; left untouched inside if it is traced."""
     leaves = value if isinstance(value, list | tuple) else [value]

@@ -5,6 +5,7 @@ rod is T times the rate of this length, so that its efforts are -T d(length)/dq;
 Lambda_act = T (D x u ; u) / |u| of document 002, eq. (2.32), in the weak form, and its derivatives come with it.
 """
 
+import abc
 import warnings
 from typing import Any
 
@@ -15,7 +16,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from undula._startup import UndulaWarning
-from undula.actuation.laws import Constant, Law
+from undula.actuation.laws import Law
 from undula.lie.small import cross
 from undula.model.errors import ModelError, as_vector, is_traced
 from undula.rods.group import RodGroup, scatter
@@ -41,12 +42,13 @@ class Along(eqx.Module):
         turned = jax.vmap(jax.vmap(cross, 1, 1))(xi[:, 3:], self.offset)
         return xi[:, :3] + turned + self.slope
 
+    @abc.abstractmethod
     def measure(self, xi: Float[Array, "gauss 6 nodes"]) -> Float[Array, ""]:
-        raise NotImplementedError
+        """The functional of the strains: a length [m] or a volume [m^3]."""
 
+    @abc.abstractmethod
     def intensity(self, t: Any, measure: Array) -> Array:
-        """What multiplies the gradient of the measure, with the sign of a force that makes it grow."""
-        raise NotImplementedError
+        """What multiplies the gradient of the measure [N or Pa], with the sign of a force that makes it grow."""
 
 
 class Tension(Along):
@@ -149,15 +151,3 @@ def _warn_outside(plan: RodPlan, values: np.ndarray, what: str) -> None:
                 stacklevel=5,
             )
             return
-
-
-def scalar_law(value: Any, what: str, low: float | None = None) -> Law:
-    """A scalar law, from a law or a number."""
-    if isinstance(value, Law):
-        if value.shape != ():
-            raise ModelError(f"{what} has the shape {value.shape}; it must be one number.")
-        return value
-    number = as_vector(value, 0, what)
-    if low is not None and not is_traced(number) and number < low:
-        raise ModelError(f"{what} = {float(number)}; it must be at least {low:g}.")
-    return Constant(number)

@@ -4,11 +4,11 @@ from typing import Any
 
 import jax.numpy as jnp
 
-from undula.actuation.laws import Law
-from undula.environment.load import Follower, Load, as_law
-from undula.model.errors import ModelError, as_vector, is_traced
+from undula.actuation.laws import Law, law_of
+from undula.environment.load import Follower, Load
+from undula.model.errors import ModelError, as_vector, positive
 from undula.model.topology import Topology
-from undula.rods.actuators import Along, Pressure, Tension, Winch, place, scalar_law
+from undula.rods.actuators import Along, Pressure, Tension, Winch, place
 from undula.rods.group import RodGroup
 from undula.rods.rod import RodPlan, pack
 
@@ -38,7 +38,7 @@ class Acting:
         they act on all of the rod, per length [N/m, N].
         """
         what = f"the load on '{body}'"
-        laws = as_law(force, f"force of {what}"), as_law(couple, f"couple of {what}")
+        laws = law_of(force, (3,), f"force of {what}"), law_of(couple, (3,), f"couple of {what}")
         self._loads.append((body, *laws, as_vector(point, 3, f"point of {what}"), follows, along))
 
     def follow(self, body: str, motion: Law, stiffness: Any, damping: Any) -> None:
@@ -84,21 +84,19 @@ class Acting:
         if (length is None) != (stiffness is None):
             raise ModelError(f"{what} must have a stiffness if, and only if, it has a length.")
         if tension is not None:
-            options: dict[str, Any] = dict(law=scalar_law(tension, f"tension of {what}", 0.0))
+            options: dict[str, Any] = dict(law=law_of(tension, (), f"tension of {what}", low=0.0))
         else:
-            if not is_traced(stiffness) and not stiffness > 0:
-                raise ModelError(f"stiffness of {what} = {stiffness} N/m; it must be positive.")
+            positive(stiffness, f"stiffness of {what}", "N/m")
             options = dict(
-                law=scalar_law(length, f"length of {what}", 0.0), stiffness=jnp.asarray(stiffness, dtype=float)
+                law=law_of(length, (), f"length of {what}", low=0.0), stiffness=jnp.asarray(stiffness, dtype=float)
             )
         self._along.append((name, rod, routing, end, options))
 
     def chamber(self, name: str, rod: str, routing: Any, area: Any, pressure: Any, end: float = 1.0) -> None:
         """A fluid chamber along a rod: its centre's `routing` as for a tendon, `area` [m^2], `pressure` [Pa] or a law."""
         what = f"the chamber '{name}'"
-        if not is_traced(area) and not area > 0:
-            raise ModelError(f"area of {what} = {area} m^2; it must be positive.")
-        options = dict(law=scalar_law(pressure, f"pressure of {what}"), area=jnp.asarray(area, dtype=float))
+        positive(area, f"area of {what}", "m^2")
+        options = dict(law=law_of(pressure, (), f"pressure of {what}"), area=jnp.asarray(area, dtype=float))
         self._along.append((name, rod, routing, end, options))
 
     def _plan(self, rod: str, what: str) -> RodPlan:

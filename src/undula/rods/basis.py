@@ -3,6 +3,7 @@
 A strain is xi = (Gx, Gy, Gz, Kx, Ky, Kz): stretch, two shears, torsion and two curvatures, of a rod along x.
 """
 
+import abc
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -27,7 +28,7 @@ CLASSES: dict[str, tuple[str, ...]] = {
 
 
 @dataclass(frozen=True)
-class Basis:
+class Basis(abc.ABC):
     """Functions on s = X / length in [0, 1]: `count` of them, smooth between the `breaks`."""
 
     count: int
@@ -41,9 +42,9 @@ class Basis:
         """Where the functions are not smooth, inside (0, 1)."""
         return ()
 
+    @abc.abstractmethod
     def values(self, s: np.ndarray) -> np.ndarray:
-        """(count, points) values at the points s; within a piece, also at its ends, never across a break."""
-        raise NotImplementedError
+        """(count, points) values at the points s."""
 
 
 class Legendre(Basis):

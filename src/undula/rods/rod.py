@@ -20,7 +20,7 @@ from undula.actuation.laws import Law
 from undula.joints.authoring import Joint
 from undula.joints.kinds import KINDS, Kind
 from undula.model.drawn import ALONG_X, Shape
-from undula.model.errors import ModelError, as_vector, is_traced
+from undula.model.errors import ModelError, as_vector, is_traced, positive
 from undula.rods.basis import COMPONENTS, Basis, bases, components
 from undula.rods.group import RodGroup
 from undula.rods.magnus import GAUSS
@@ -109,7 +109,7 @@ class RodPlan:
     def __init__(self, name: str, rod: Rod):
         self.name, self.rod = name, rod
         what = f"the rod '{name}'"
-        _positive(rod.length, f"length of {what}", "m")
+        positive(rod.length, f"length of {what}", "m")
         if rod.order not in GAUSS:
             raise ModelError(f"order of {what} = {rod.order}; it must be 4 or 6.")
         for field in ("rest", "mimic"):
@@ -268,9 +268,9 @@ class RodPlan:
             if rod.role == "driven" or rod.motion is not None or rod.strain is not None:
                 return np.zeros((6, 6))  # an imposed strain needs no elasticity
             raise ModelError(f"{what} needs a section and E, or its stiffness.")
-        _positive(rod.E, f"E of {what}", "Pa")
+        positive(rod.E, f"E of {what}", "Pa")
         G = rod.E / 3 if rod.G is None else rod.G
-        _positive(G, f"G of {what}", "Pa")
+        positive(G, f"G of {what}", "Pa")
         Iy, Iz = section.moments
         parts = [rod.E * section.area, G * section.area, G * section.area, G * section.torsion, rod.E * Iy, rod.E * Iz]
         return _diagonal(parts)
@@ -305,7 +305,7 @@ class RodPlan:
             if rod.inertia is not None:
                 M = self._matrix(rod.inertia, s, f"inertia of {what}")
                 m = M[0, 0]
-                _positive(m, f"inertia of {what}: the mass per length", "kg/m")
+                positive(m, f"inertia of {what}: the mass per length", "kg/m")
                 c = (
                     jnp.stack([M[5, 1], M[3, 2], M[4, 0]]) / m
                     if is_traced(M)
@@ -318,7 +318,7 @@ class RodPlan:
             section = self.section(s)
             if section is None or rod.density is None:
                 raise ModelError(f"{what} needs a section and a density, or its inertia.")
-            _positive(rod.density, f"density of {what}", "kg/m^3")
+            positive(rod.density, f"density of {what}", "kg/m^3")
             Iy, Iz = section.moments
             out.append(
                 (
@@ -401,11 +401,6 @@ class RodPlan:
             shapes = self._interpolated(inside)
         reference = self._reference(inside)
         return dict(abscissae=s * self.rod.length, section_shapes=shapes, section_reference=reference.T)
-
-
-def _positive(value: Any, what: str, unit: str) -> None:
-    if not is_traced(value) and not (np.isfinite(value) and value > 0):
-        raise ModelError(f"{what} = {value} {unit}; it must be positive.")
 
 
 def _is_zero(value: Any) -> bool:

@@ -1,33 +1,33 @@
-"""Cross sections: area and second moments, for which a rod's stiffness and inertia follow from its material."""
+"""Cross sections: area and second moments, from which a rod's stiffness and inertia follow with its material."""
 
+import abc
 import math
 from dataclasses import dataclass
 from typing import Any
 
+import jax.numpy as jnp
 import numpy as np
 
-from undula.model.errors import ModelError, is_traced
+from undula.model.errors import ModelError, is_traced, positive
 
 
-def _positive(value: Any, what: str) -> None:
-    if not is_traced(value) and not (
-        np.all(np.isfinite(np.asarray(value, dtype=float))) and np.all(np.asarray(value) > 0)
-    ):
-        raise ModelError(f"{what} = {value}; it must be positive.")
-
-
-class Section:
+class Section(abc.ABC):
     """A section about its centre: y and z are its principal axes, x is along the rod."""
 
     @property
+    @abc.abstractmethod
     def area(self) -> Any:
         """[m^2]"""
-        raise NotImplementedError
 
     @property
+    @abc.abstractmethod
     def moments(self) -> tuple[Any, Any]:
         """Second moments of area about y and z [m^4]."""
-        raise NotImplementedError
+
+    @property
+    @abc.abstractmethod
+    def outline(self) -> tuple[Any, Any]:
+        """Half widths along y and z [m]: for drawings, and to see whether a tendon lies inside."""
 
     @property
     def torsion(self) -> Any:
@@ -40,11 +40,6 @@ class Section:
         """Whether it fills the rectangle of its outline, and not the ellipse."""
         return False
 
-    @property
-    def outline(self) -> tuple[float, float]:
-        """Half widths along y and z [m]: for drawings, and to see whether a tendon lies inside."""
-        raise NotImplementedError
-
 
 @dataclass(frozen=True)
 class Circle(Section):
@@ -53,7 +48,7 @@ class Circle(Section):
     diameter: Any
 
     def __post_init__(self):
-        _positive(self.diameter, "diameter of the section")
+        positive(self.diameter, "diameter of the section", "m")
 
     @property
     def area(self):
@@ -70,42 +65,45 @@ class Circle(Section):
 
 
 @dataclass(frozen=True)
-class Annulus(Section):
+class Annulus(Circle):
     """A tube of an outer `diameter` and an `inner` one [m]."""
 
-    diameter: Any
     inner: Any
 
     def __post_init__(self):
-        _positive(self.diameter, "diameter of the section")
-        _positive(self.inner, "inner diameter of the section")
+        super().__post_init__()
+        positive(self.inner, "inner diameter of the section", "m")
         if not (is_traced(self.inner) or is_traced(self.diameter)) and self.inner >= self.diameter:
             raise ModelError(f"inner diameter of the section = {self.inner} m; it must be less than {self.diameter} m.")
 
     @property
     def area(self):
-        return math.pi * (self.diameter**2 - self.inner**2) / 4
+        return super().area - Circle(self.inner).area
 
     @property
     def moments(self):
-        I = math.pi * (self.diameter**4 - self.inner**4) / 64
+        I = super().moments[0] - Circle(self.inner).moments[0]
         return I, I
-
-    @property
-    def outline(self):
-        return self.diameter / 2, self.diameter / 2
 
 
 @dataclass(frozen=True)
-class Rectangle(Section):
-    """A rectangle of a `width` along y and a `height` along z [m]; Saint-Venant's constant of torsion."""
+class _Oblong(Section):
+    """What has a `width` along y and a `height` along z [m]."""
 
     width: Any
     height: Any
 
     def __post_init__(self):
-        _positive(self.width, "width of the section")
-        _positive(self.height, "height of the section")
+        positive(self.width, "width of the section", "m")
+        positive(self.height, "height of the section", "m")
+
+    @property
+    def outline(self):
+        return self.width / 2, self.height / 2
+
+
+class Rectangle(_Oblong):
+    """A rectangle of a `width` along y and a `height` along z [m]; Saint-Venant's constant of torsion."""
 
     @property
     def area(self):
@@ -117,10 +115,7 @@ class Rectangle(Section):
 
     @property
     def torsion(self):
-        if is_traced(self.width) or is_traced(self.height):
-            import jax.numpy as xp
-        else:
-            xp = np
+        xp = jnp if is_traced(self.width) or is_traced(self.height) else np
         a, b = xp.maximum(self.width, self.height), xp.minimum(self.width, self.height)
         # 1/3 - (64 b / pi^5 a) sum tanh(n pi a / 2 b) / n^5, over odd n
         tail = sum(xp.tanh(n * math.pi * a / (2 * b)) / n**5 for n in range(1, 12, 2))
@@ -130,21 +125,9 @@ class Rectangle(Section):
     def corners(self):
         return True
 
-    @property
-    def outline(self):
-        return self.width / 2, self.height / 2
 
-
-@dataclass(frozen=True)
-class Ellipse(Section):
+class Ellipse(_Oblong):
     """An ellipse of a `width` along y and a `height` along z (full axes) [m]; Saint-Venant's constant of torsion."""
-
-    width: Any
-    height: Any
-
-    def __post_init__(self):
-        _positive(self.width, "width of the section")
-        _positive(self.height, "height of the section")
 
     @property
     def area(self):
@@ -159,10 +142,6 @@ class Ellipse(Section):
         a, b = self.width / 2, self.height / 2
         return math.pi * a**3 * b**3 / (a**2 + b**2)
 
-    @property
-    def outline(self):
-        return self.width / 2, self.height / 2
-
 
 @dataclass(frozen=True)
 class GivenSection(Section):
@@ -175,8 +154,8 @@ class GivenSection(Section):
     size: tuple[float, float] = (0.01, 0.01)
 
     def __post_init__(self):
-        for what in ("A", "Iy", "Iz", "J"):
-            _positive(getattr(self, what), f"{what} of the section")
+        for what, unit in (("A", "m^2"), ("Iy", "m^4"), ("Iz", "m^4"), ("J", "m^4")):
+            positive(getattr(self, what), f"{what} of the section", unit)
 
     @property
     def area(self):

@@ -1,4 +1,9 @@
-"""Equilibrium of a system: Newton's method with line search, continuation of the load, stability and natural modes."""
+"""Equilibrium of a system: Newton's method with line search, continuation of the load, stability and natural modes.
+
+With constraints A u = 0, the efforts balance up to reactions: r = A^T lambda. lambda is the one that leaves least of r; the
+stiffness is that of the Lagrangian (efforts less the reactions, which stay as they are), in the directions Z that the
+constraints allow. Steps are a part in the rows that closes the gaps, and one in Z that balances.
+"""
 
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
@@ -8,7 +13,9 @@ import jax.numpy as jnp
 import numpy as np
 
 from undula._quick import quickly_compiled
+from undula.constraints.decompose import TOLERANCE
 from undula.constraints.reduction import unknown_velocities
+from undula.constraints.rows import rows_of, tree_of
 from undula.dynamics.hybrid import driven_motion
 from undula.dynamics.model import inertia_over_base, passive_efforts, relative
 from undula.integrate.base import Motion
@@ -23,9 +30,13 @@ SMALLEST = 1e-3  # part of the load below which a continuation gives up
 class Equilibrium(NamedTuple):
     """A state at rest in which all efforts balance.
 
-    - `residual`: what is left of the balance, relative to the efforts; `iterations`: of Newton's method.
-    - `stiffness` (n, n): tangent stiffness over the unknown (base directions, coordinates); symmetric for dead loads.
+    - `residual`: what is left of the balance, relative to the efforts, or of the gaps [m or rad], whichever is larger;
+      `iterations`: of Newton's method.
+    - `stiffness` (m, m): tangent stiffness in the directions that can move; symmetric for dead loads.
     - `lowest`: smallest eigenvalue of its symmetric part; it is stable if that is positive.
+    - `directions` (n, m): these directions, as columns over the unknown (base directions, coordinates); the identity
+      without constraints.
+    - `reactions` (rows,): of the constraints [N or N m], the shortest if they are not unique.
     """
 
     state: State
@@ -33,6 +44,8 @@ class Equilibrium(NamedTuple):
     iterations: int
     stiffness: np.ndarray
     lowest: float
+    directions: np.ndarray
+    reactions: np.ndarray
 
     @property
     def stable(self) -> bool:
@@ -40,7 +53,7 @@ class Equilibrium(NamedTuple):
 
 
 class Modes(NamedTuple):
-    """Natural frequencies [rad/s], lowest first (negative: grows at that rate, not an oscillation), and shapes (n, n), as
+    """Natural frequencies [rad/s], lowest first (negative: grows at that rate, not an oscillation), and shapes (n, m), as
     columns over the unknown (base directions, coordinates), of unit modal mass."""
 
     frequencies: np.ndarray
@@ -49,20 +62,30 @@ class Modes(NamedTuple):
 
 @quickly_compiled
 def _balance(system: System, state: State, t: Any, part: Any):
-    """Residual, tangent, size of the efforts; `part` of the loads acts, all of the elasticity."""
+    """Residual, its tangent, size of the efforts, rows, gaps, reactions; `part` of the loads acts, all of the elasticity."""
     motion, which = Motion.of(system), unknown_velocities(system)
 
-    def residual(x):
+    def at(x):
         u = jnp.zeros(6 + system.nv).at[which].set(x)
-        at = displaced(system.topology, state, u[:6], u[6:])
-        at = State(at.base, at.q, jnp.zeros(6), jnp.zeros(system.nv))
-        efforts, size = motion.imbalance_at_rest(t, at)
-        elastic = -jnp.concatenate([jnp.zeros(6), passive_efforts(system, at)])
-        return (part * efforts + (1 - part) * elastic)[which], size
+        moved = displaced(system.topology, state, u[:6], u[6:])
+        return State(moved.base, moved.q, jnp.zeros(6), jnp.zeros(system.nv))
+
+    def needed(x):
+        efforts, size = motion.imbalance_at_rest(t, at(x))
+        elastic = -jnp.concatenate([jnp.zeros(6), passive_efforts(system, at(x))])
+        tree = tree_of(system, motion.links, at(x)) if system.ideal else None
+        rows = rows_of(system.ideal, system, at(x), tree, t)
+        return (part * efforts + (1 - part) * elastic)[which], rows.A[:, which], (size, rows.gap)
 
     n = len(which)
-    (r, size), linear = jax.linearize(residual, jnp.zeros(n))
-    return r, columns_of(lambda u: linear(u)[0], n), size
+    (r, A, (size, gap)), linear = jax.linearize(needed, jnp.zeros(n))
+    reactions = jnp.linalg.lstsq(A.T, r, rcond=TOLERANCE)[0] if A.size else jnp.zeros(len(A))
+
+    def column(u):
+        dr, dA, _ = linear(u)
+        return dr - reactions @ dA
+
+    return r - reactions @ A, columns_of(column, n), size, A, gap, reactions
 
 
 @quickly_compiled
@@ -76,12 +99,11 @@ def equilibrium(
 ) -> Equilibrium:
     """The equilibrium that Newton's method finds from a state; loads and laws as they are at time t [s].
 
-    Driven coordinates are where their laws put them. Without a given state, the load is increased from nothing, in steps as
-    small as needed. If that, or Newton's method from the given state, fails or finds an equilibrium that is not stable, a
-    descent of the energy is tried, and then the other. Raises `UndulaError` with what remains if all fail.
+    Driven coordinates are where their laws put them; loops close, and wheels stay on the line along which they roll. Without a
+    given state, the load is increased from nothing, in steps as small as needed. If that, or Newton's method from the given
+    state, fails or finds an equilibrium that is not stable, a descent of the energy is tried, and then the other. Raises
+    `UndulaError` with what remains if all fail.
     """
-    if system.constrained:
-        raise UndulaError(f"system '{system.name}' has constraints; equilibrium is for systems without.")
     time = jnp.asarray(float(t))
     start = system.state() if state is None else state
     start = driven_motion(system, time, start)[0]
@@ -129,39 +151,60 @@ def _newton(
 ) -> Equilibrium:
     """Newton's method with a line search on the residual; with `descend`, away from equilibria that are not stable."""
 
-    def balance(state):
-        return [np.asarray(x) for x in _balance(system, state, t, jnp.asarray(part))]
+    def look(state):
+        r, K, size, A, gap, reactions = (np.asarray(x) for x in _balance(system, state, t, jnp.asarray(part)))
+        left = max(np.abs(r).max(initial=0.0) / (size if size > 0 else 1.0), np.abs(gap).max(initial=0.0))
+        return _Point(state, left if np.isfinite(left) else np.inf, r, K, A, gap, reactions)
 
-    r, K, size = balance(state)
-    count = 0
-    while True:
-        now = np.abs(r).max(initial=0.0)
-        scale = size if size > 0 else 1.0
-        if now <= tolerance * scale or count >= most or not np.isfinite(now):
-            break
-        w, V = np.linalg.eigh((K + K.T) / 2)
-        downhill = descend and w[0] < 0
+    at, count = look(state), 0
+    while tolerance < at.left < np.inf and count < most:
+        closing, Z = _directions(at.A, at.gap)
+        force, K = Z.T @ (at.r + at.K @ closing), Z.T @ at.K @ Z
+        w, V = np.linalg.eigh((K + K.T) / 2) if K.size else (np.zeros(0), K)
+        downhill = descend and w.min(initial=0.0) < 0
         if downhill:  # every direction with the sign of a descent, and not too far
-            step = -V @ (V.T @ r / np.maximum(np.abs(w), 1e-3 * np.abs(w).max()))
+            along = -V @ (V.T @ force / np.maximum(np.abs(w), 1e-3 * np.abs(w).max()))
         else:
-            step = -np.linalg.lstsq(K, r, rcond=1e-13)[0]
+            along = -np.linalg.lstsq(K, force, rcond=1e-13)[0]
+        step = closing + Z @ along
         fraction = 1.0
         while fraction > 1e-3:
-            trial = _moved(system, state, jnp.asarray(fraction * step))
-            new = balance(trial)
-            after = np.abs(new[0]).max()
-            if np.isfinite(after):
-                slope, before = new[0] @ step, r @ step
-                if (slope <= 0.5 * abs(before)) if downhill else (after < (1 - 1e-4 * fraction) * now):
+            new = look(_moved(system, at.state, jnp.asarray(fraction * step)))
+            if new.left < np.inf:
+                slope, before = new.r @ (Z @ along), force @ along
+                if (slope <= 0.5 * abs(before)) if downhill else (new.left < (1 - 1e-4 * fraction) * at.left):
                     break
             fraction /= 2
         count += 1
         if fraction <= 1e-3:
             break
-        state, (r, K, size) = trial, new
+        at = new
+    _, Z = _directions(at.A, at.gap)
+    K = Z.T @ at.K @ Z
     lowest = float(np.linalg.eigvalsh((K + K.T) / 2)[0]) if K.size and np.all(np.isfinite(K)) else np.inf
-    left = float(np.abs(r).max(initial=0.0) / (size if size > 0 else 1.0))
-    return Equilibrium(state, left if np.isfinite(left) else np.inf, count, K, lowest)
+    return Equilibrium(at.state, at.left, count, K, lowest, Z, at.reactions)
+
+
+class _Point(NamedTuple):
+    """A configuration on the way: what is left, the balance and its tangent, rows, gaps and reactions."""
+
+    state: State
+    left: float
+    r: np.ndarray
+    K: np.ndarray
+    A: np.ndarray
+    gap: np.ndarray
+    reactions: np.ndarray
+
+
+def _directions(A: np.ndarray, gap: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The shortest displacement (n,) that closes the gaps of the rows A (k, n), and what they leave free (n, m)."""
+    n = A.shape[1]
+    if not A.size or not np.all(np.isfinite(A)):
+        return np.zeros(n), np.eye(n)
+    U, s, V = np.linalg.svd(A)
+    rank = int((s > TOLERANCE * s.max(initial=0.0)).sum())
+    return -V[:rank].T @ ((U.T @ gap)[:rank] / s[:rank]), V[rank:].T
 
 
 def tangent_stiffness(system: System, state: State, t: float = 0.0) -> Equilibrium:
@@ -194,5 +237,6 @@ def natural_modes(system: System, at: Equilibrium) -> Modes:
     """Small undamped vibrations about an equilibrium."""
     from scipy.linalg import eigh
 
-    square, shapes = eigh((at.stiffness + at.stiffness.T) / 2, np.asarray(_inertia(system, at.state)))
-    return Modes(np.sign(square) * np.sqrt(np.abs(square)), shapes)
+    Z = at.directions
+    square, shapes = eigh((at.stiffness + at.stiffness.T) / 2, Z.T @ np.asarray(_inertia(system, at.state)) @ Z)
+    return Modes(np.sign(square) * np.sqrt(np.abs(square)), Z @ shapes)
