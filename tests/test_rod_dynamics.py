@@ -14,6 +14,7 @@ from undula import gallery
 from undula._quick import quick_options, quickly_compiled
 from undula.integrate.base import Motion
 from undula.integrate.simulate import advance_steps
+from undula.integrate.sparsity import pattern
 
 METHODS = (un.Newmark(), un.HHT(0.9), un.GeneralisedAlpha(0.6), un.ImplicitMidpoint())
 PYELASTICA = np.load(pathlib.Path(__file__).parent / "data" / "rods_pyelastica.npz")
@@ -257,6 +258,38 @@ def test_gradients_of_a_motion():
     f = [[float(evaluate(x + k * e)[0]) for k in (1, -1, 2, -2)] for e in steps]
     differences = [(8 * (a - b) - (c - d)) / (12 * h) for a, b, c, d in f]
     assert_allclose(np.asarray(slope), np.array(differences), rtol=1e-5, atol=1e-9)
+
+
+def test_branches_share_differences(rng):
+    """What the pattern says is zero is zero in the exact tangent, and unknowns of a colour have no effort in common."""
+    b = un.Builder("tree")
+    b.base("ground")
+    b.body("trunk", "ground", un.Revolute((0, 1, 0)), mass=1.0, inertia=0.1)
+    soft = un.Rod(
+        stiffness=(1, 1, 1, 2, 2, 2), inertia=(1, 1, 1, 0.01, 0.01, 0.01), strains="kirchhoff", modes=1, nodes=3
+    )
+    b.body("arm", "trunk", soft, rotation=(1, 1, 0, 0))
+    b.body("hand", "arm", un.Revolute((0, 0, 1)), mass=0.5, com=(0.1, 0, 0), inertia=0.01)
+    b.body("leg", "trunk", soft, rotation=(1, 0, 1, 0))
+    b.body("other", "ground", un.Revolute((0, 1, 0)), mass=1.0, inertia=0.1)
+    system = b.build()
+    n = system.nv
+    found = pattern(system)
+
+    @quickly_compiled
+    def tangent(system, q, v, a):
+        def efforts(x):
+            at = un.State(system.base_pose, q + x, jnp.zeros(6), v + x)
+            return un.inverse_dynamics(system, at, un.Acceleration(jnp.zeros(6), a + x)).v
+
+        return jax.jacfwd(efforts)(jnp.zeros(n))
+
+    K = np.abs(tangent(system, *(jnp.asarray(rng.normal(size=n)) for _ in range(3))))
+    assert_allclose(K[~found.couples], 0, atol=1e-14)
+    assert (~found.couples).sum() > 2 * n
+    assert found.count == n - 1  # all but "other" change the effort of the trunk
+    for c in range(found.count):
+        assert found.couples[:, found.colours == c].sum(1).max() == 1
 
 
 class TestFailures:

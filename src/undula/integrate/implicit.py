@@ -21,6 +21,7 @@ from undula.dynamics.model import passive_efforts
 from undula.dynamics.problem import SOLUTION
 from undula.integrate.base import Integrator, Motion
 from undula.integrate.newton import Options, columns_of, newton
+from undula.integrate.sparsity import pattern
 from undula.lie import dense, se3, so3
 from undula.lie.pick import pick, spread
 from undula.lie.small import cross, tmatvec
@@ -164,7 +165,10 @@ class Implicit(Integrator):
         kept = jax.lax.stop_gradient((memory.inverse, memory.made_for))
 
         def solve(_, guess):
-            return newton(balance, guess, *kept, dt, width, Options(self.tolerance, self.most, self.newton == "full"))
+            sparse = pattern(system, separable=motion.external is None)
+            return newton(
+                balance, guess, *kept, dt, width, sparse, Options(self.tolerance, self.most, self.newton == "full")
+            )
 
         def tangent_solve(g, y):
             return dense.solve(columns_of(g, y.shape[0]), y)

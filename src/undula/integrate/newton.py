@@ -7,6 +7,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int
 
+from undula.integrate.sparsity import Pattern
 from undula.lie import dense
 from undula.lie.loops import unrolled
 from undula.lie.small import matvec, outer, tmatvec
@@ -33,7 +34,7 @@ def columns_of(linear: Callable[[Array], Array], n: int) -> Float[Array, "m n"]:
 
 
 class _Search(NamedTuple):
-    """Where the method is. `phase`: -2 before the first residual, -1 at a Newton point, 0.. at a column of differences."""
+    """Where the method is. `phase`: -2 before the first residual, -1 at a Newton point, 0.. at the columns of a colour."""
 
     x: Array
     residual: Array
@@ -49,13 +50,25 @@ class _Search(NamedTuple):
     good: Bool[Array, ""]
 
 
-def newton(balance: Balance, guess: Array, inverse: Array, made_for: Any, dt: Any, width: Any, options: Options):
+def newton(
+    balance: Balance,
+    guess: Array,
+    inverse: Array,
+    made_for: Any,
+    dt: Any,
+    width: Any,
+    sparse: Pattern,
+    options: Options,
+):
     """(x, (inverse, the step that it was made for, size of the efforts, iterations, relative residual, whether it converged)).
 
-    `inverse`: of an earlier matrix, for steps of the length `made_for` [s] (0: none); `width`: a typical size of x.
+    `inverse`: of an earlier matrix, for steps of the length `made_for` [s] (0: none); `width`: a typical size of x;
+    `sparse`: which residuals change with which unknowns.
     """
-    find = _full if options.full else _modified
-    out = find(balance, guess, inverse, jnp.abs(made_for - dt) > 1e-9 * dt, width, options)
+    if options.full:
+        out = _full(balance, guess, inverse, options)
+    else:
+        out = _modified(balance, guess, inverse, jnp.abs(made_for - dt) > 1e-9 * dt, width, sparse, options)
     left = out.size / jnp.where(out.scale > 0, out.scale, 1.0)
     # numbers, because what accompanies a root that is differentiated must be
     return out.x, (
@@ -74,7 +87,7 @@ def _begin(guess: Array, inverse: Array) -> _Search:
     return _Search(guess, 0 * guess, zero, zero, guess, inverse, jnp.zeros((n, n)), *start, no, no, no)
 
 
-def _full(balance: Balance, guess: Array, inverse: Array, _old: Any, width: Any, options: Options) -> _Search:
+def _full(balance: Balance, guess: Array, inverse: Array, options: Options) -> _Search:
     n = guess.shape[0]
 
     def turn(s: _Search) -> _Search:
@@ -94,20 +107,21 @@ def _full(balance: Balance, guess: Array, inverse: Array, _old: Any, width: Any,
     return jax.lax.while_loop(lambda s: ~s.done, turn, _begin(guess, inverse))
 
 
-def _modified(balance: Balance, guess: Array, inverse: Array, old: Any, width: Any, options: Options) -> _Search:
+def _modified(
+    balance: Balance, guess: Array, inverse: Array, old: Any, width: Any, sparse: Pattern, options: Options
+) -> _Search:
     """One residual a turn, whatever it is for, so that it is compiled once."""
-    n = guess.shape[0]
-    index = jnp.arange(n)
+    colours, couples = jnp.asarray(sparse.colours), jnp.asarray(sparse.couples)
     nudge = 1e-7 * (width + jnp.abs(guess).max())
 
     def turn(s: _Search) -> _Search:
         y, scale = balance(s.at)
         size = jnp.abs(y).max()
 
-        # a column of differences: d residual / d x_k
+        # columns of differences: d residual / d x_k, for all k of a colour
         column = (y - s.residual) / nudge
-        matrix = jnp.where((index == s.phase) & (s.phase >= 0), column[:, None], s.matrix)
-        complete = s.phase == n - 1
+        matrix = jnp.where((colours == s.phase) & couples, column[:, None], s.matrix)
+        complete = s.phase == sparse.count - 1
 
         # a Newton point: taken unless a matrix that is not its own makes it worse
         newton_point = s.phase == -1
@@ -115,9 +129,9 @@ def _modified(balance: Balance, guess: Array, inverse: Array, old: Any, width: A
         taken = (s.phase == -2) | (newton_point & (better | s.fresh) & jnp.isfinite(size))
         x, r = jnp.where(taken, s.at, s.x), jnp.where(taken, y, s.residual)
         now, scale = jnp.where(taken, size, s.size), jnp.where(taken, scale, s.scale)
-        # a kept matrix is found anew, for n residuals, if at its pace more than that many would be needed
+        # a kept matrix is found anew, for a residual a colour, if at its pace more than that many would be needed
         pace = jnp.log(size / s.size)
-        slow = ~(pace < jnp.log(POOR)) | (jnp.log(options.tolerance * scale / size) < (n + 2) * pace)
+        slow = ~(pace < jnp.log(POOR)) | (jnp.log(options.tolerance * scale / size) < (sparse.count + 2) * pace)
         poor = newton_point & slow & ~s.fresh
         wild = newton_point & s.fresh & ~(size < 10 * s.size)  # also if not finite: half of the way is tried
 
@@ -137,7 +151,7 @@ def _modified(balance: Balance, guess: Array, inverse: Array, old: Any, width: A
         start_columns = ((s.phase == -2) & old) | poor
         phase = jnp.where(start_columns, 0, jnp.where((s.phase >= 0) & ~complete, s.phase + 1, -1))
         to_newton = x - matvec(inverse, r)
-        at = jnp.where(phase >= 0, x + nudge * (index == phase), to_newton)
+        at = jnp.where(phase >= 0, x + nudge * (colours == phase), to_newton)
         at = jnp.where(wild, (s.x + s.at) / 2, at)
         before = s.x, s.residual, s.size, s.scale
         x, r, now, scale = (jnp.where(wild, a, b) for a, b in zip(before, (x, r, now, scale)))
