@@ -285,11 +285,31 @@ def test_branches_share_differences(rng):
         return jax.jacfwd(efforts)(jnp.zeros(n))
 
     K = np.abs(tangent(system, *(jnp.asarray(rng.normal(size=n)) for _ in range(3))))
-    assert_allclose(K[~found.couples], 0, atol=1e-14)
-    assert (~found.couples).sum() > 2 * n
+    couples, colours = found.couples[0], found.colours[0]
+    assert_allclose(K[~couples], 0, atol=1e-14)
+    assert (~couples).sum() > 2 * n
     assert found.count == n - 1  # all but "other" change the effort of the trunk
     for c in range(found.count):
-        assert found.couples[:, found.colours == c].sum(1).max() == 1
+        assert couples[:, colours == c].sum(1).max() == 1
+
+
+def test_equal_rods_apart():
+    """Three pendulums of rods with nothing in common move as each alone does, and their matrix has three blocks."""
+    b = un.Builder("three")
+    b.base("ground")
+    soft = un.Rod(stiffness=(1, 1, 1, 2, 2, 2), inertia=(1, 1, 1, 0, 0, 0), strains=("Kz",), modes=2, nodes=4)
+    for k in range(3):
+        b.body(f"rod{k}", "ground", soft, position=(0, 0, k), rotation=(1, k, 0, 0))
+    system = b.build()
+    assert pattern(system).blocks.tolist() == [[0, 1], [2, 3], [4, 5]] and pattern(system).count == 2
+    together = final(system, system.state(), 0.02, 30, un.ImplicitMidpoint())
+    for k in range(3):
+        b = un.Builder("one")
+        b.base("ground")
+        b.body("rod", "ground", soft, rotation=(1, k, 0, 0))
+        alone = b.build()
+        end = final(alone, alone.state(), 0.02, 30, un.ImplicitMidpoint())
+        assert_allclose(together.q[2 * k : 2 * k + 2], end.q, atol=1e-7)
 
 
 class TestFailures:

@@ -21,7 +21,7 @@ from undula.dynamics.model import passive_efforts
 from undula.dynamics.problem import SOLUTION
 from undula.integrate.base import Integrator, Motion
 from undula.integrate.newton import Options, columns_of, newton
-from undula.integrate.sparsity import pattern
+from undula.integrate.sparsity import Pattern, pattern
 from undula.lie import dense, se3, so3
 from undula.lie.pick import pick, spread
 from undula.lie.small import cross, tmatvec
@@ -33,14 +33,14 @@ class Memory(NamedTuple):
     """What an implicit method remembers.
 
     - `acceleration`, `pseudo` (n,): of the unknown velocities; the second is the auxiliary one of generalised alpha.
-    - `inverse` (n, n), `made_for`: inverse of a Newton matrix, and the step [s] that it was made for (0: none).
+    - `inverse` (b, m, m), `made_for`: inverse of a Newton matrix, in blocks, and the step [s] that it was made for (0: none).
     - `size`: of the efforts in the last step; `iterations`: of it; `residual`: what was left, relative to `size`.
     - `failed`: whether a step failed, then the state stays at what it was, `failed_at` [s].
     """
 
     acceleration: Float[Array, "n"]
     pseudo: Float[Array, "n"]
-    inverse: Float[Array, "n n"]
+    inverse: Float[Array, "b m m"]
     made_for: Float[Array, ""]
     size: Float[Array, ""]
     iterations: Int[Array, ""]
@@ -96,11 +96,16 @@ class Implicit(Integrator):
     def begin(self, motion: Motion, t: Any, state: State, found: tuple[State, Acceleration] | None = None) -> Memory:
         system = motion.system
         which = unknown_velocities(system)
-        n = len(which)
+        b, m = self._sparsity(motion).blocks.shape
         at, acceleration = motion.flow(t, state) if found is None else found
         start = pick(_stack(self._outside(at, acceleration)), which)
         zero = jnp.zeros(())
-        return Memory(start, start, jnp.zeros((n, n)), zero, zero, jnp.zeros((), int), zero, jnp.zeros((), bool), zero)
+        return Memory(
+            start, start, jnp.zeros((b, m, m)), zero, zero, jnp.zeros((), int), zero, jnp.zeros((), bool), zero
+        )
+
+    def _sparsity(self, motion: Motion) -> Pattern:
+        return pattern(motion.system, separable=motion.external is None)
 
     def advance(self, motion, t, state, memory, dt, careful=False):
         if not careful or self.halvings == 0:
@@ -162,10 +167,10 @@ class Implicit(Integrator):
             return motion.imbalance(t + c.reach * dt, *trial(x), weight)
 
         guess = jax.lax.stop_gradient(self._guess(motion, state, -c.h / c.b, which))
+        sparse = self._sparsity(motion)
         kept = jax.lax.stop_gradient((memory.inverse, memory.made_for))
 
         def solve(_, guess):
-            sparse = pattern(system, separable=motion.external is None)
             return newton(
                 balance, guess, *kept, dt, width, sparse, Options(self.tolerance, self.most, self.newton == "full")
             )

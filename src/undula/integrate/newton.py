@@ -62,11 +62,11 @@ def newton(
 ):
     """(x, (inverse, the step that it was made for, size of the efforts, iterations, relative residual, whether it converged)).
 
-    `inverse`: of an earlier matrix, for steps of the length `made_for` [s] (0: none); `width`: a typical size of x;
-    `sparse`: which residuals change with which unknowns.
+    `inverse` (b, m, m): of an earlier matrix, for steps of the length `made_for` [s] (0: none); `width`: a typical size of x;
+    `sparse`: which residuals change with which unknowns, and what the blocks are.
     """
     if options.full:
-        out = _full(balance, guess, inverse, options)
+        out = _full(balance, guess, inverse, sparse, options)
     else:
         out = _modified(balance, guess, inverse, jnp.abs(made_for - dt) > 1e-9 * dt, width, sparse, options)
     left = out.size / jnp.where(out.scale > 0, out.scale, 1.0)
@@ -82,19 +82,21 @@ def newton(
 
 
 def _begin(guess: Array, inverse: Array) -> _Search:
-    n, zero, no = guess.shape[0], jnp.zeros(()), jnp.zeros((), bool)
+    zero, no = jnp.zeros(()), jnp.zeros((), bool)
     start = jnp.asarray(-2), jnp.asarray(0)
-    return _Search(guess, 0 * guess, zero, zero, guess, inverse, jnp.zeros((n, n)), *start, no, no, no)
+    return _Search(guess, 0 * guess, zero, zero, guess, inverse, 0 * inverse, *start, no, no, no)
 
 
-def _full(balance: Balance, guess: Array, inverse: Array, options: Options) -> _Search:
+def _full(balance: Balance, guess: Array, inverse: Array, sparse: Pattern, options: Options) -> _Search:
     n = guess.shape[0]
+    index = sparse.blocks
 
     def turn(s: _Search) -> _Search:
         (r, scale), linear = jax.linearize(balance, s.at)
         size = jnp.abs(r).max()
-        inverse = dense.inverse(columns_of(lambda u: linear(u)[0], n))
-        step = matvec(inverse, r)
+        matrix = columns_of(lambda u: linear(u)[0], n)
+        inverse = jax.vmap(dense.inverse)(matrix[index[:, :, None], index[:, None]])
+        step = sparse.join(jax.vmap(matvec)(inverse, sparse.split(r)))
         still = jnp.abs(s.at - s.x).max() <= STILL * jnp.abs(s.at).max()
         good = (size <= options.tolerance * scale) | (still & (s.count > 0))
         done = good | (s.count >= options.most) | ~jnp.isfinite(size)
@@ -112,6 +114,7 @@ def _modified(
 ) -> _Search:
     """One residual a turn, whatever it is for, so that it is compiled once."""
     colours, couples = jnp.asarray(sparse.colours), jnp.asarray(sparse.couples)
+    split, join = sparse.split, sparse.join
     nudge = 1e-7 * (width + jnp.abs(guess).max())
 
     def turn(s: _Search) -> _Search:
@@ -119,8 +122,8 @@ def _modified(
         size = jnp.abs(y).max()
 
         # columns of differences: d residual / d x_k, for all k of a colour
-        column = (y - s.residual) / nudge
-        matrix = jnp.where((colours == s.phase) & couples, column[:, None], s.matrix)
+        column = split((y - s.residual) / nudge)
+        matrix = jnp.where((colours == s.phase)[:, None] & couples, column[:, :, None], s.matrix)
         complete = s.phase == sparse.count - 1
 
         # a Newton point: taken unless a matrix that is not its own makes it worse
@@ -136,13 +139,10 @@ def _modified(
         wild = newton_point & s.fresh & ~(size < 10 * s.size)  # also if not finite: half of the way is tried
 
         # Broyden's update of the inverse: the last step and what it changed
-        step, change = s.at - s.x, y - s.residual
-        back = matvec(s.inverse, change)
-        denominator = (step * back).sum()
-        usable = newton_point & jnp.isfinite(size) & (jnp.abs(denominator) > 1e-3 * (step * step).sum())
-        gain = outer((step - back) / jnp.where(usable, denominator, 1.0), tmatvec(s.inverse, step))
-        inverse = jnp.where(usable, s.inverse + gain, s.inverse)
-        inverse = jax.lax.cond(complete, lambda: dense.inverse(matrix), lambda: inverse)
+        step, change = split(s.at - s.x), split(y - s.residual)
+        seen = newton_point & jnp.isfinite(size)
+        inverse = jax.vmap(lambda J, dx, dy: _corrected(J, dx, dy, seen))(s.inverse, step, change)
+        inverse = jax.lax.cond(complete, lambda: jax.vmap(dense.inverse)(matrix), lambda: inverse)
 
         count = s.count + newton_point
         moved = jnp.abs(step).max() > STILL * jnp.abs(s.at).max()
@@ -150,8 +150,8 @@ def _modified(
         done = good | (count >= options.most) | ((s.phase == -2) & ~jnp.isfinite(size))
         start_columns = ((s.phase == -2) & old) | poor
         phase = jnp.where(start_columns, 0, jnp.where((s.phase >= 0) & ~complete, s.phase + 1, -1))
-        to_newton = x - matvec(inverse, r)
-        at = jnp.where(phase >= 0, x + nudge * (colours == phase), to_newton)
+        to_newton = x - join(jax.vmap(matvec)(inverse, split(r)))
+        at = jnp.where(phase >= 0, x + nudge * join((colours == phase).astype(x.dtype)), to_newton)
         at = jnp.where(wild, (s.x + s.at) / 2, at)
         before = s.x, s.residual, s.size, s.scale
         x, r, now, scale = (jnp.where(wild, a, b) for a, b in zip(before, (x, r, now, scale)))
@@ -159,3 +159,12 @@ def _modified(
         return _Search(x, r, now, scale, at, inverse, matrix, phase, count, fresh, done, good)
 
     return jax.lax.while_loop(lambda s: ~s.done, turn, _begin(guess, inverse))
+
+
+def _corrected(inverse: Float[Array, "m m"], step: Array, change: Array, seen: Any) -> Float[Array, "m m"]:
+    """The inverse of a matrix that takes `step` to `change`, nearest to the one before; the same if that is no use."""
+    back = matvec(inverse, change)
+    denominator = (step * back).sum()
+    usable = seen & (jnp.abs(denominator) > 1e-3 * (step * step).sum())
+    gain = outer((step - back) / jnp.where(usable, denominator, 1.0), tmatvec(inverse, step))
+    return jnp.where(usable, inverse + gain, inverse)
