@@ -20,6 +20,7 @@ from undula.actuation.laws import (
     SoftStart as SoftStart,
     Sum as Sum,
     TravellingWave as TravellingWave,
+    Waiting as Waiting,
     stack as stack,
 )
 from undula.actuation.samples import (
@@ -51,6 +52,20 @@ from undula.constraints.reduction import (
     reaction_kernel as reaction_kernel,
 )
 from undula.constraints.slip import RegularisedCoulomb as RegularisedCoulomb, Viscous as Viscous
+from undula.contact.laws import ContactLaw as ContactLaw, Coulomb as Coulomb
+from undula.contact.separate import contact_gaps as contact_gaps, separated as separated
+from undula.contact.solvers import (
+    AcceleratedProx as AcceleratedProx,
+    ContactSolver as ContactSolver,
+    GaussSeidel as GaussSeidel,
+)
+from undula.contact.surfaces import (
+    Ball as Ball,
+    HeightField as HeightField,
+    Plane as Plane,
+    Post as Post,
+    Surface as Surface,
+)
 from undula.dynamics.hybrid import driven_motion as driven_motion
 from undula.dynamics.kinematics import (
     body_accelerations as body_accelerations,
@@ -89,6 +104,7 @@ from undula.integrate.implicit import (
     ImplicitMidpoint as ImplicitMidpoint,
     Newmark as Newmark,
 )
+from undula.integrate.moreau import Moreau as Moreau
 from undula.integrate.run import Run as Run, run as run
 from undula.integrate.runge_kutta import RungeKutta4 as RungeKutta4
 from undula.integrate.simulate import Sample as Sample, sample as sample, simulate as simulate

@@ -358,6 +358,29 @@ class SoftStart(Law):
         return s**3 * (10 - 15 * s + 6 * s**2)
 
 
+class Waiting(Law):
+    """A law that is zero until a time, its own for each component, and as given from then on.
+
+    **Arguments:**
+
+    - `law`: what is waited for; `until`: a time [s], or one a component.
+    """
+
+    law: Law
+    until: Array
+
+    def __init__(self, law: Any, until: Any):
+        self.law = as_law(law)
+        (self.until,) = parameters("Waiting", self.law.shape, until=until)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return common_shape("Waiting", {"law": self.law.shape, "until": self.until.shape})
+
+    def value(self, t: ScalarLike) -> Float[Array, "*n"]:
+        return jnp.where(t < self.until, 0.0, self.law.value(t))
+
+
 class Function(Law):
     """A law from a callable of the time, written with `jax.numpy`.
 

@@ -117,7 +117,7 @@ def settle(system: System, links: Links, t: Any, state: State) -> State:
     return displaced(system.topology, held.state, step[:6], step[6:])
 
 
-def _forces(system: System, t: Any, state: State, tree: Tree) -> tuple[Array, Array]:
+def slip_forces(system: System, t: Any, state: State, tree: Tree) -> tuple[Array, Array]:
     """Generalised forces (6 + nv,) of the rows that slip, and the forces on these rows."""
     if not system.slipping:
         return jnp.zeros(6 + system.nv), jnp.zeros(0)
@@ -145,7 +145,7 @@ def reduced_accelerations(
         return shortest(space, held.A, rate)
 
     def by_dynamics():
-        push, _ = _forces(system, t, held.state, held.tree)
+        push, _ = slip_forces(system, t, held.state, held.tree)
         given = _stack(jnp.zeros(6), given_efforts(system, t, state))
         force = given + push - _needed(system, links, t, held, known, external)
         M = inertia_over_base(system, links, tree.rel, (tree.link_R, tree.link_p), tuple(range(6)), which)
@@ -198,7 +198,7 @@ def held_imbalance(
     rows = rows_of(system.ideal, system, state, tree, t)
     A = pick(rows.A.T, which).T
     space = _constant(decompose(A, least_squares=system.least_squares))
-    efforts = pick(efforts - _forces(system, t, state, tree)[0], which)
+    efforts = pick(efforts - slip_forces(system, t, state, tree)[0], which)
     # constant reactions: in a solution derivatives are then exact, although the row space is taken as constant
     reactions = jax.lax.stop_gradient(tmatvec(space.W, matvec(space.Q, efforts)))
     excess = matvec(rows.A, _stack(state.base_twist, state.v)) + rows.driven
@@ -240,11 +240,19 @@ def hybrid_dynamics(
     return _with_efforts(system, links, t, held, acceleration, external)
 
 
+def efforts_of_motion(
+    system: System, t: Any, state: State, acceleration: Acceleration, external: Float[Array, "bodies 6"] | None = None
+) -> Solution:
+    """Efforts and reactions that go with a motion that is known: what an integrator found, contacts among `external`."""
+    links = links_of(system)
+    return _with_efforts(system, links, t, hold(system, links, t, state), acceleration, external)
+
+
 def _with_efforts(system, links, t, held, acceleration, external) -> Solution:
     """Reactions, efforts and powers that go with the accelerations."""
     which = unknown_velocities(system)
     state = held.state
-    push, slips = _forces(system, t, state, held.tree)
+    push, slips = slip_forces(system, t, state, held.tree)
     u = _stack(state.base_twist, state.v)
     whole = _needed(system, links, t, held, acceleration, external) - push
     given = _stack(jnp.zeros(6), given_efforts(system, t, state))

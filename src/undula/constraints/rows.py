@@ -221,16 +221,10 @@ def _rate(form: Constraint, at: At, gains: tuple[tuple[Array, Array], ...], dv: 
 
 def _carry(group: Group, system: System, tree: Tree, by_twist: Array, by_rate: Array) -> Array:
     """Rows over (base twist, coordinates), from rows over the twists of the bodies and the rates of the coordinates."""
-    top = system.topology
     m, k = by_rate.shape[:2]
     bodies, coordinates = _indices(group)
-    nb, nc = bodies.shape[1], coordinates.shape[1]
-    base, joints = jnp.zeros((m, k, 6)), jnp.zeros((m, k, tree.S.shape[0]))
-    above = np.concatenate([_paths(system), np.zeros((1, tree.S.shape[0]), bool)])
-    links = np.append(top.link_of_body, 0)  # the world moves with no rod, as the base does not
-    paths = _ancestors(system)
-    strained = [jnp.zeros((m, k, *g.stiffness.shape[:2])) for g in system.rods]
-    for b in range(nb):
+    out = jnp.zeros((m, k, 6 + system.nv))
+    for b in range(bodies.shape[1]):
 
         def to_base(R, p, w):  # a row over the body's twist becomes one over the twist of the frame at the base
             f, c = matvec(R, w[:3]), matvec(R, w[3:])
@@ -238,25 +232,35 @@ def _carry(group: Group, system: System, tree: Tree, by_twist: Array, by_rate: A
 
         R, p = pick(tree.Rb, bodies[:, b]), pick(tree.pb, bodies[:, b])
         row = jax.vmap(lambda R, p, w: jax.vmap(lambda w: to_base(R, p, w))(w))(R, p, by_twist[:, :, b])
-        moves = (bodies[:, b] < len(system.body_names)).astype(float)  # the world does not move with the base
-        row = row * moves[:, None, None]
-        base = base + row
-        joints = joints + (row[:, :, None] * tree.S).sum(-1) * above[bodies[:, b]][:, None]
-        strained = [
-            s + _on_rods(x, g, row, paths[links[bodies[:, b]]]) for s, x, g in zip(strained, tree.bends, system.rods)
-        ]
-    base, joints = base.reshape(m * k, 6), joints.reshape(m * k, -1)
+        out = out + over_velocities(system, tree, bodies[:, b], row)
+    out = out.reshape(m * k, -1)
+    base, joints = out[:, :6], out[:, 6:]
+    for c in range(coordinates.shape[1]):
+        joints = joints + (by_rate[:, :, c, None] * np.eye(system.nv)[coordinates[:, c]][:, None]).reshape(m * k, -1)
+    return jnp.concatenate([base, joints], axis=1)
+
+
+def over_velocities(
+    system: System, tree: Tree, bodies: np.ndarray, row: Float[Array, "m k 6"]
+) -> Float[Array, "m k n"]:
+    """Rows over (base twist, coordinates), from rows over the twists of `bodies` (m,), in the base's frame, at its origin."""
+    top = system.topology
+    m, k = row.shape[:2]
+    above = np.concatenate([joints_above(system), np.zeros((1, tree.S.shape[0]), bool)])
+    moves = (bodies < len(system.body_names)).astype(float)  # the world does not move with the base
+    row = row * moves[:, None, None]
+    joints = ((row[:, :, None] * tree.S).sum(-1) * above[bodies][:, None]).reshape(m * k, -1)
     if top.mimics:
         leading = np.eye(top.nv)[np.asarray(top.leaders)]
         joints = matmul(joints * system.mimic_scale, jnp.asarray(leading))
     elif system.rods:
         joints = jnp.concatenate([joints, jnp.zeros((m * k, top.strain_count))], axis=1)
     if system.rods:
-        flat = [s.reshape(m * k, -1) for s in strained]
+        links = np.append(top.link_of_body, 0)  # the world moves with no rod, as the base does not
+        paths = _ancestors(system)[links[bodies]]
+        flat = [_on_rods(x, g, row, paths).reshape(m * k, -1) for x, g in zip(tree.bends, system.rods)]
         joints = joints + jax.vmap(lambda *x: scatter(system.rods, list(x), top.nv))(*flat)
-    for c in range(nc):
-        joints = joints + (by_rate[:, :, c, None] * np.eye(top.nv)[coordinates[:, c]][:, None]).reshape(m * k, -1)
-    return jnp.concatenate([base, joints], axis=1)
+    return jnp.concatenate([row, joints.reshape(m, k, -1)], axis=2)
 
 
 def _on_rods(bends: Array, g: RodGroup, row: Array, paths: np.ndarray) -> Float[Array, "m k rods modes"]:
@@ -267,7 +271,7 @@ def _on_rods(bends: Array, g: RodGroup, row: Array, paths: np.ndarray) -> Float[
     return jnp.einsum("cki,rnmi,crn->ckrm", row, bends, jnp.asarray(paths[:, np.array(g.links)], dtype=float))
 
 
-def _paths(system: System) -> np.ndarray:
+def joints_above(system: System) -> np.ndarray:
     """(bodies, rates) booleans: the joint rate moves the body."""
     top = system.topology
     return _ancestors(system)[np.asarray(top.link_of_body)][:, top.rate_link]

@@ -42,6 +42,11 @@ NAMES = (
     "tendon-spatial",
     "drones-payload",
     "rod-tree",
+    "aiko-lateral",
+    "aiko-lateral-isotropic",
+    "aiko-sidewinding",
+    "block-on-slope",
+    "bouncing-ball",
 )
 
 

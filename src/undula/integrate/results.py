@@ -4,7 +4,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from undula.integrate.simulate import Sample
+from undula.integrate.moreau import ContactMemory
+from undula.integrate.simulate import ContactSample, Sample
 from undula.model.system import System
 from undula.rods.basis import COMPONENTS
 
@@ -17,10 +18,8 @@ TWIST = ("vx", "vy", "vz", "wx", "wy", "wz")
 WRENCH = ("fx", "fy", "fz", "cx", "cy", "cz")
 
 
-def to_dataset(
-    system: System, samples: Sample, attributes: dict[str, Any], iterations: np.ndarray | None = None
-) -> "xr.Dataset":
-    """The samples of a run, in the variables of the result file; `iterations`: of an implicit integrator."""
+def to_dataset(system: System, samples: Sample, attributes: dict[str, Any], noted: Any = ()) -> "xr.Dataset":
+    """The samples of a run, in the variables of the result file; `noted`: what the integrator remembered at each."""
     import xarray as xr
 
     s = samples
@@ -89,8 +88,11 @@ def to_dataset(
         "power_actuators": (("time",), s.power_actuators, "W", "power of all the actuators"),
         "power_external": (("time",), s.power_external, "W", "power of dampers and surroundings"),
     }
-    if iterations is not None:
-        variables["iterations"] = (("time",), iterations, "1", "Newton iterations of the step that ends at each sample")
+    if noted:
+        iterations = noted.iterations if isinstance(noted, ContactMemory) else noted[0]
+        variables["iterations"] = (("time",), iterations, "1", "iterations of the step that ends at each sample")
+    if s.contacts is not None:
+        variables |= _contacts(s.contacts, noted)
     data = xr.Dataset(
         {name: (dims, np.asarray(x), {"units": u, "long_name": d}) for name, (dims, x, u, d) in variables.items()},
         coords={
@@ -102,7 +104,8 @@ def to_dataset(
             "body": list(system.body_names),
             "coordinate": np.array(system.coordinate_names, dtype=str),
             "constraint": np.array(system.row_names, dtype=str),
-        },
+        }
+        | ({"contact": np.array(system.contact_names, dtype=str)} if system.contacts else {}),
         attrs=attributes,
     )
     data["role"] = (
@@ -132,6 +135,29 @@ def to_dataset(
         {"long_name": "unit of each coordinate"},
     )
     return data
+
+
+def _contacts(contacts: ContactSample, noted: ContactMemory) -> dict[str, tuple[tuple[str, ...], Any, str, str]]:
+    """Variables of the contacts, and of their solution."""
+    over = "since the sample before"
+    return {
+        "contact_force": (
+            ("time", "contact", "axis"),
+            contacts.force,
+            "N",
+            "force of each contact on its body, in the world",
+        ),
+        "contact_gap": (("time", "contact"), contacts.gap, "m", "gap of each contact"),
+        "contacts_closed": (
+            ("time",),
+            noted.closed,
+            "1",
+            "number of closed contacts in the step that ends at each sample",
+        ),
+        "contact_residual": (("time",), noted.worst[:, 0], "1", f"largest residual of the laws, relative, {over}"),
+        "contact_penetration": (("time",), noted.worst[:, 1], "m", f"largest penetration {over}"),
+        "contact_closings": (("time",), noted.closings, "1", f"sum of the closed contacts over the steps {over}"),
+    }
 
 
 def _add_rods(data: "xr.Dataset", system: System, groups: Any) -> None:

@@ -20,8 +20,10 @@ from undula._startup import UndulaWarning
 from undula._version import __version__
 from undula.constraints.assembly import admissible
 from undula.constraints.classify import classify
+from undula.contact.separate import contact_gaps
 from undula.integrate.base import External, Integrator, Motion
 from undula.integrate.implicit import Implicit, Memory
+from undula.integrate.moreau import ContactMemory, Moreau
 from undula.integrate.results import to_dataset
 from undula.integrate.simulate import Sample, advance_steps, sample, usual_integrator
 from undula.model.errors import UndulaError
@@ -33,6 +35,8 @@ if TYPE_CHECKING:
 
 CHUNK_BYTES = 300_000  # XLA compiles a loop whole only while its buffers are small (see _startup)
 VIOLATED = 1e-5  # a constraint that is missed by more is a failure [m, rad or per s]
+UNSOLVED = 1e-2  # a contact problem with a larger residual, relative to the impulses, is a failure
+DEEP = 1e-6  # a contact that starts deeper is refused [m]
 BLOW_UP = 1e9  # a velocity or coordinate beyond this is a failure [SI units]
 
 
@@ -65,21 +69,35 @@ def _steps(system, state, memory, first, last, dt, stride, samples, integrator, 
 
     def body(carry, _):
         state, memory, k = carry
+        noted = _noted(memory)
+        memory = memory.rested() if isinstance(memory, ContactMemory) else memory
         todo = jnp.clip(last - k, 0, stride)
         new = advance_steps(system, state, memory, k, todo, dt, integrator=integrator, external=external)
-        return (*new, k + todo), (k * dt, state, _noted(memory))
+        return (*new, k + todo), (k * dt, state, noted)
 
     return jax.lax.scan(body, (state, memory, first), None, length=samples)
 
 
 def _noted(memory):
-    """What is kept of an integrator's memory: (iterations, residual, failed, when) of an implicit one."""
+    """What is kept of an integrator's memory: (iterations, residual, failed, when) of an implicit one, all with contacts."""
+    if isinstance(memory, ContactMemory):
+        return memory
     return (memory.iterations, memory.residual, memory.failed, memory.failed_at) if isinstance(memory, Memory) else ()
+
+
+def _for_samples(noted):
+    """The part of it that samples need."""
+    return noted if isinstance(noted, ContactMemory) else ()
 
 
 def _samples(system, moments, external):
     """What is recorded of each of these instants."""
-    return jax.lax.map(lambda x: sample(system, *x, external), moments)
+
+    def one(x):
+        t, state, noted = x
+        return sample(system, t, state, external, noted if isinstance(noted, ContactMemory) else None)
+
+    return jax.lax.map(one, moments)
 
 
 @cache
@@ -90,8 +108,9 @@ def _jitted() -> tuple[Any, Any]:
 
 def _compile(steps: tuple, external: External | None) -> tuple[Callable[..., Any], Callable[..., Any]]:
     """Both functions of a chunk, compiled at the same time: the steps to run fast, the samples to compile fast."""
-    system, state, samples = steps[0], steps[1], steps[7]
-    moments = jnp.zeros(samples), jax.tree.map(lambda x: jnp.broadcast_to(x, (samples, *x.shape)), state)
+    system, state, memory, samples = steps[0], steps[1], steps[2], steps[7]
+    one = jnp.zeros(()), state, _for_samples(_noted(memory))
+    moments = jax.tree.map(lambda x: jnp.broadcast_to(x, (samples, *x.shape)), one)
     lowered = _jitted()[0].lower(*steps), _jitted()[1].lower(system, moments, external)
     with ThreadPoolExecutor(2) as pool:
         compiled = list(pool.map(lambda x: x.compile(), lowered))
@@ -127,7 +146,10 @@ def run(
     method = usual_integrator(system) if integrator is None else integrator
     steps, stride = check_times(t_end, dt, save_every)
     check_state(system, state)
+    if system.contacts and not isinstance(method, Moreau):
+        raise UndulaError(f"{type(method).__name__} cannot integrate '{system.name}', which has contacts; use Moreau.")
     state = state_0 = admissible(system, state)
+    check_gaps(system, state)
     count = -(-steps // stride) + 1
     # about 1 % of the run a chunk, but no fewer than ten samples: a call costs about a millisecond
     size = min(max(-(-count // 100), 10), max(1, CHUNK_BYTES // _sample_bytes(system)))
@@ -140,7 +162,7 @@ def run(
     memory = method.begin(motion, 0.0, state, (state, Acceleration(jnp.zeros(6), jnp.zeros(system.nv))))
     step_chunk, sample_chunk = _compile((bare, state, memory, *whole, size, method, external), external)
     if isinstance(memory, Memory):  # accelerations at the start, from the function that is compiled for samples anyway
-        moments = jax.tree.map(lambda x: jnp.broadcast_to(x, (size, *x.shape)), (jnp.zeros(()), state))
+        moments = jax.tree.map(lambda x: jnp.broadcast_to(x, (size, *x.shape)), (jnp.zeros(()), state, ()))
         at = jax.tree.map(lambda x: x[0], sample_chunk(bare, moments, external))
         memory = method.begin(motion, 0.0, state, (at.state, at.acceleration))
     compiled = time.perf_counter()
@@ -150,13 +172,13 @@ def run(
     try:
         while kept < count and status == "ok":
             (state, memory, first), moments = step_chunk(bare, state, memory, first, *whole[1:], size, method, external)
-            samples = sample_chunk(bare, moments[:2], external)
-            samples, newton = jax.tree.map(lambda x, n=count - kept: np.asarray(x)[:n], (samples, moments[2]))
-            fault = _fault(system, method, samples, newton, stride * dt)
+            samples = sample_chunk(bare, (*moments[:2], _for_samples(moments[2])), external)
+            samples, noted = jax.tree.map(lambda x, n=count - kept: np.asarray(x)[:n], (samples, moments[2]))
+            fault = _fault(system, method, samples, noted, stride * dt)
             if fault is not None:
                 status, (first_bad, message) = "failed", fault
-                samples, newton = jax.tree.map(lambda x, n=first_bad: x[:n], (samples, newton))
-            parts.append((samples, newton))
+                samples, noted = jax.tree.map(lambda x, n=first_bad: x[:n], (samples, noted))
+            parts.append((samples, noted))
             kept += len(samples.t)
             if progress is not None:
                 progress(min(1.0, kept / count))
@@ -167,12 +189,17 @@ def run(
     finished = time.perf_counter()
 
     whole_run: Any = jax.tree.map(lambda *x: np.concatenate(x), *parts)
-    joined, newton = whole_run
+    joined, noted = whole_run
     done = round(float(joined.t[-1]) / dt) if kept else 0
     warn_of_limits(system, joined)
     changes = rank_changes(joined)
     if changes and status == "ok":
         message = f"{message.rstrip('.')}; the rank of the constraints changed {'; '.join(changes[:5])}."
+    if isinstance(noted, ContactMemory) and noted.unsolved.sum() and status == "ok":
+        message = (
+            f"{message.rstrip('.')}; the contact problem was not solved to the tolerance in {noted.unsolved.sum()} of them, "
+            f"{noted.worst[:, 0].max():.2g} of the largest impulse remained at worst."
+        )
     attributes = {"class": str(classify(system, state_0))} | dict(
         scenario=system.name,
         parameters="{}",  # a gallery entry says its own
@@ -188,7 +215,7 @@ def run(
         parents=json.dumps([-1, *system.topology.parents]),
     )
     return Run(
-        to_dataset(system, joined, attributes, newton[0] if newton else None),
+        to_dataset(system, joined, attributes, noted),
         status,
         message,
         done,
@@ -258,19 +285,32 @@ def rank_changes(samples: Sample) -> list[str]:
     return [f"from {rank[k]} to {rank[k + 1]} at t = {samples.t[k + 1]:.6g} s" for k in np.flatnonzero(np.diff(rank))]
 
 
+def check_gaps(system: System, state: State) -> None:
+    """Refuses a state in which bodies penetrate what they may touch."""
+    if not system.contacts:
+        return
+    found = np.asarray(contact_gaps(system, state))
+    k = int(np.argmin(found))
+    if found[k] < -DEEP:
+        raise UndulaError(
+            f"the contact '{system.contact_names[k]}' starts {-found[k]:.6g} m deep; gaps must not be negative: start higher, "
+            "or use separated(system, state)."
+        )
+
+
 def _sample_bytes(system: System) -> int:
     return 8 * (60 + 5 * system.nv + 7 * len(system.body_names) + len(system.row_names))
 
 
-def _fault(system: System, method: Integrator, samples: Sample, newton: Any, spacing: float) -> tuple[int, str] | None:
+def _fault(system: System, method: Integrator, samples: Sample, noted: Any, spacing: float) -> tuple[int, str] | None:
     """The first sample of a chunk that cannot be kept, and why; None if all can. `spacing`: of the samples [s]."""
     bad = _first_bad(samples)
-    if newton and newton[2].any() and isinstance(method, Implicit):
-        k = int(np.argmax(newton[2]))
+    if isinstance(method, Implicit) and noted[2].any():
+        k = int(np.argmax(noted[2]))
         if bad is None or k <= bad:
             return k, (
-                f"Newton's method did not converge in the step from t = {newton[3][k]:.6g} s, nor in {2**method.halvings} "
-                f"parts of it: {newton[1][k]:.3g} of the efforts remains (tolerance {method.tolerance:g}); a smaller dt, "
+                f"Newton's method did not converge in the step from t = {noted[3][k]:.6g} s, nor in {2**method.halvings} "
+                f"parts of it: {noted[1][k]:.3g} of the efforts remains (tolerance {method.tolerance:g}); a smaller dt, "
                 "softer loads or more damping (GeneralisedAlpha with a smaller rho) may help."
             )
     if bad is not None:
@@ -278,6 +318,13 @@ def _fault(system: System, method: Integrator, samples: Sample, newton: Any, spa
         return bad, (
             f"the motion became infinite or not a number between t = {max(when - spacing, 0.0):.6g} s and "
             f"t = {when:.6g} s; a smaller dt may help."
+        )
+    if isinstance(noted, ContactMemory) and (noted.worst[:, 0] > UNSOLVED).any():
+        k = int(np.argmax(noted.worst[:, 0] > UNSOLVED))
+        return k, (
+            f"the contact problem was not solved between t = {max(samples.t[k] - spacing, 0.0):.6g} s and "
+            f"t = {samples.t[k]:.6g} s: {noted.worst[k, 0]:.3g} of the largest impulse remains; more iterations "
+            "(AcceleratedProx(most=...)) or a smaller dt may help."
         )
     if not system.least_squares and (samples.residual > VIOLATED).any():
         k = int(np.argmax(samples.residual > VIOLATED))

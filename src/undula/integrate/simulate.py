@@ -8,7 +8,9 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from undula.constraints.reduction import hybrid_dynamics
+from undula.constraints.reduction import efforts_of_motion, hybrid_dynamics
+from undula.constraints.rows import tree_of
+from undula.contact.candidates import touch, wrenches as contact_wrenches
 from undula.dynamics.frames import link_frames
 from undula.dynamics.hybrid import actuated_rods, driven_motion, on_bodies
 from undula.dynamics.kinematics import body_twists, observe
@@ -16,6 +18,7 @@ from undula.dynamics.model import link_wrenches, relative
 from undula.dynamics.problem import SOLUTION
 from undula.integrate.base import External, Integrator, Motion
 from undula.integrate.implicit import ImplicitMidpoint
+from undula.integrate.moreau import ContactMemory, Moreau
 from undula.integrate.runge_kutta import RungeKutta4
 from undula.lie import se3
 from undula.lie.se3 import push_wrench
@@ -30,6 +33,13 @@ class RodSample(NamedTuple):
     position: Float[Array, "rods sections 3"]
     strain: Float[Array, "rods sections 6"]
     stress: Float[Array, "rods sections 6"]
+
+
+class ContactSample(NamedTuple):
+    """Contacts: force on the body, in the world [N], over the step that ends at the sample; gap [m] at the sample."""
+
+    force: Float[Array, "contacts 3"]
+    gap: Float[Array, "contacts"]
 
 
 class Sample(NamedTuple):
@@ -51,13 +61,23 @@ class Sample(NamedTuple):
     rank: Array
     rods: tuple[RodSample, ...]
     along: tuple[Array, Array]
+    contacts: ContactSample | None
 
 
-def sample(system: System, t: Any, state: State, external: External | None = None) -> Sample:
-    """Motion, efforts, energies and powers at one instant [s]."""
+def sample(
+    system: System, t: Any, state: State, external: External | None = None, last: ContactMemory | None = None
+) -> Sample:
+    """Motion, efforts, energies and powers at one instant [s]; `last`: the step before it, for contacts."""
     at = driven_motion(system, t, state)[0]
     wrenches = None if external is None else external(t, system, at)
-    found = hybrid_dynamics(system, t, state, wrenches)
+    contacts = None
+    if system.contacts and last is not None:
+        contacts, pushed = _contacts(system, at, last)
+        wrenches = pushed if wrenches is None else wrenches + pushed
+        acceleration = Acceleration(last.acceleration[:6], last.acceleration[6:])
+        found = efforts_of_motion(system, t, at, acceleration, wrenches)
+    else:
+        found = hybrid_dynamics(system, t, state, wrenches)
     at = found.state
     seen = observe(system, at)
     power_external = -(system.damping * at.v**2).sum() - sum(g.dissipated(g.own(at.v)) for g in system.rods)
@@ -80,7 +100,18 @@ def sample(system: System, t: Any, state: State, external: External | None = Non
         found.rank,
         rod_fields(system, at, found.acceleration, wrenches),
         actuated_rods(system, t, at)[1:],
+        contacts,
     )
+
+
+def _contacts(system: System, state: State, last: ContactMemory) -> tuple[ContactSample, Float[Array, "bodies 6"]]:
+    """What is recorded of the contacts, and their wrenches on the bodies."""
+    links = links_of(system)
+    tree = tree_of(system, links, state)
+    u = jnp.concatenate([state.base_twist, state.v])
+    touches = [touch(c, system, state, tree, u) for c in system.contacts]
+    force, pushed = contact_wrenches(system, tree, touches, last.forces)
+    return ContactSample(force, jnp.concatenate([x.gap for x in touches])), pushed
 
 
 def rod_fields(
@@ -115,7 +146,9 @@ def rod_fields(
 
 
 def usual_integrator(system: System) -> Integrator:
-    """What a system is integrated with if nothing is said: implicit for elastic rods, explicit otherwise."""
+    """What a system is integrated with if nothing is said: Moreau's rule with contacts, implicit steps with elastic rods."""
+    if system.contacts:
+        return Moreau()
     elastic = system.rods and any(role != "driven" for role in system.topology.roles[-system.topology.strain_count :])
     return ImplicitMidpoint() if elastic else RungeKutta4()
 

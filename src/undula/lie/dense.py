@@ -12,6 +12,7 @@ from undula.lie.loops import unrolled
 from undula.lie.small import matvec
 
 LARGE = 16
+ROWS, LANES = 9, 8  # rows of a block in `factor`, and what its width is a multiple of
 LARGE_INVERSE = 48  # where the loop around it matters more than the inverse itself
 
 
@@ -51,3 +52,37 @@ def solve(A: Float[Array, "n n"], b: Float[Array, "n"], symmetric: bool = False)
         lambda _, b: eliminate(A.T, b[:, None])[:, 0],
         symmetric=symmetric,
     )
+
+
+def factor(H: Float[Array, "n n"], B: Float[Array, "n m"]) -> tuple[Float[Array, "n n"], Float[Array, "n m"]]:
+    """(U, U^-T B) with H = U^T U, U upper triangular, for a symmetric positive definite H: Cholesky, one row a turn.
+
+    The rows are done in a few blocks, because the first ones need not look at all that is still zero.
+    """
+    n, m = B.shape
+    width = -(-(n + m) // LANES) * LANES  # no remainders in vector loops
+    whole = jnp.concatenate([H, B, jnp.zeros((n, width - n - m))], axis=1)
+    done = whole[:0]
+    for first in range(0, n, ROWS):
+        last = min(first + ROWS, n)
+
+        def turn(k, done, last=last):  # rows that are not yet done are zero
+            above = jax.lax.dynamic_slice(done, (0, k), (last, 1))
+            row = jax.lax.dynamic_slice(whole, (k, 0), (1, width))[0] - (above * done).sum(0)
+            pivot = jax.lax.dynamic_slice(row, (k,), (1,))
+            return jax.lax.dynamic_update_slice(done, (row * jax.lax.rsqrt(pivot))[None], (k, 0))
+
+        done = jnp.concatenate([done, jnp.zeros((last - first, width))])
+        done = jax.lax.fori_loop(first, last, turn, done, unroll=unrolled(last - first))
+    return done[:, :n], done[:, n : n + m]
+
+
+def back_substituted(U: Float[Array, "n n"], w: Float[Array, "n"]) -> Float[Array, "n"]:
+    """U^-1 w, for an upper triangular U."""
+    n = U.shape[0]
+
+    def turn(i, x):
+        k = n - 1 - i
+        return x.at[k].set((w[k] - (U[k] * x).sum()) / U[k, k])
+
+    return jax.lax.fori_loop(0, n, turn, jnp.zeros_like(w), unroll=unrolled(n))

@@ -12,6 +12,9 @@ from undula._startup import UndulaWarning
 from undula.actuation.laws import Law
 from undula.constraints.constraint import Constraint
 from undula.constraints.rows import group_constraints
+from undula.contact.candidates import Authored, group_candidates
+from undula.contact.laws import ContactLaw, Coulomb
+from undula.contact.surfaces import Surface
 from undula.joints.authoring import Fixed, Joint
 from undula.lie import se3, so3
 from undula.model import checks
@@ -64,6 +67,7 @@ class Builder(Acting):
         self._base: tuple[str, str, Any] | None = None
         self._drives: list[tuple[str, tuple[str, ...], Any]] = []
         self._constraints: list[tuple[Any, Any]] = []
+        self._contacts: list[Authored] = []
 
     def base(
         self,
@@ -168,6 +172,38 @@ class Builder(Acting):
             )
         self._constraints.append((constraint, slip))
 
+    def contact(
+        self,
+        name: str,
+        body: str,
+        other: Surface | str,
+        law: ContactLaw | None = None,
+        centre: Any = (0.0, 0.0, 0.0),
+        radius: Any = 0.0,
+        other_centre: Any = (0.0, 0.0, 0.0),
+        other_radius: Any = 0.0,
+    ) -> None:
+        """A sphere of a body that may touch a surface, or a sphere of another body.
+
+        **Arguments:**
+
+        - `other`: `Plane()`, a `HeightField`, `Post`, `Ball` or a surface of your own; or the name of a body.
+        - `law`: `Coulomb(mu)`, for instance; without friction and restitution by default.
+        - `centre` in the body [m], `radius` [m] of the sphere, 0: a point; `other_centre`, `other_radius` of the other body's.
+        """
+        what = f"the contact '{name}'"
+        law = Coulomb() if law is None else law
+        if not isinstance(other, Surface | str):
+            raise ModelError(f"other of {what} = {other!r}; it must be a surface, e.g. Plane(), or the name of a body.")
+        if not isinstance(law, ContactLaw):
+            raise ModelError(f"law of {what} = {law!r}; it must be a law of contact, e.g. Coulomb(0.5).")
+        sizes = [as_vector(x, 0, f"{n} of {what}") for n, x in (("radius", radius), ("other_radius", other_radius))]
+        for n, x in zip(("radius", "other_radius"), sizes):
+            if not is_traced(x) and x < 0:
+                raise ModelError(f"{n} of {what} = {float(x):g} m; it must be at least 0.")
+        places = [as_vector(x, 3, f"{n} of {what}") for n, x in (("centre", centre), ("other_centre", other_centre))]
+        self._contacts.append(Authored(name, body, other, law, places[0], sizes[0], places[1], sizes[1]))
+
     def build(self) -> System:
         """The frozen system, or a `ModelError` that names the culprit."""
         if self._base is None:
@@ -216,6 +252,8 @@ class Builder(Acting):
         slipping, slips = group_constraints(
             [x for x in self._constraints if x[1] is not None], topology.bodies, topology.coordinates
         )
+        checks.unique([c.name for c in self._contacts], "contact")
+        contacts, touching = group_candidates(self._contacts, topology.bodies)
         return System(
             mass=mass,
             com=com,
@@ -237,6 +275,8 @@ class Builder(Acting):
             **self._built(topology),
             ideal=ideal,
             slipping=slipping,
+            contacts=contacts,
+            contact_names=touching,
             reaction_weights=jnp.ones(len(held)),
             static_reactions=jnp.zeros(len(held)),
             row_names=held + slips,

@@ -98,6 +98,8 @@ class System(eqx.Module):
     """Constraints, packed by their form (`constraints.rows.Group`)"""
     slipping: tuple[Any, ...]
     """Constraints whose forces are given by a slip law, packed in the same way"""
+    contacts: tuple[Any, ...]
+    """What may touch (`contact.candidates.Candidates`), packed by its form"""
     reaction_weights: Float[Array, "rows"]
     """Where reactions are not unique, the sum of weights times (reaction - static part)^2 is least"""
     static_reactions: Float[Array, "rows"]
@@ -105,6 +107,7 @@ class System(eqx.Module):
     lower: tuple[float, ...] = eqx.field(static=True)
     upper: tuple[float, ...] = eqx.field(static=True)
     row_names: tuple[str, ...] = eqx.field(static=True)
+    contact_names: tuple[str, ...] = eqx.field(static=True)
     least_squares: bool = eqx.field(static=True)
     shapes: tuple[tuple[Shape, ...], ...] = eqx.field(static=True)
     topology: Topology = eqx.field(static=True)

@@ -1,0 +1,96 @@
+"""What spheres and points of bodies can touch: surfaces fixed in the world, each a signed distance."""
+
+import abc
+from collections.abc import Callable
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+from undula.model.errors import as_vector, positive
+
+
+class Surface(eqx.Module):
+    """A surface in the world. One of your own defines `distance`, and keeps its parameters in array fields."""
+
+    @abc.abstractmethod
+    def distance(self, x: Float[Array, "3"]) -> Float[Array, ""]:
+        """Signed distance [m] of a point of the world, negative inside; its slope must be 1 where the surface is."""
+
+    def normal(self, x: Float[Array, "3"]) -> Float[Array, "3"]:
+        """Unit vector out of the surface, at the place of it that is nearest to x."""
+        slope = jax.grad(self.distance)(x)
+        return slope / jnp.sqrt((slope * slope).sum())
+
+
+class Plane(Surface):
+    """A plane through `point` [m] with the outward `normal`: the ground by default."""
+
+    direction: Float[Array, "3"]
+    point: Float[Array, "3"]
+
+    def __init__(self, normal: Any = (0.0, 0.0, 1.0), point: Any = (0.0, 0.0, 0.0)):
+        n = as_vector(normal, 3, "normal of the plane")
+        size = jnp.sqrt((jnp.asarray(n) ** 2).sum())
+        positive(size, "length of the normal of the plane")
+        self.direction, self.point = jnp.asarray(n) / size, jnp.asarray(as_vector(point, 3, "point of the plane"))
+
+    def distance(self, x):
+        return (self.direction * (x - self.point)).sum()
+
+    def normal(self, x):
+        return self.direction
+
+
+class HeightField(Surface):
+    """Ground of the height z = `height`(x, y) [m], a smooth function that JAX can differentiate.
+
+    The distance is that to the tangent plane below the point: exact for planes, of second order near the ground.
+    """
+
+    height: Callable[[Array, Array], Array] = eqx.field(static=True)
+
+    def distance(self, x):
+        z, (a, b) = jax.value_and_grad(self.height, (0, 1))(x[0], x[1])
+        return (x[2] - z) * jax.lax.rsqrt(1 + a * a + b * b)
+
+    def normal(self, x):
+        a, b = jax.grad(self.height, (0, 1))(x[0], x[1])
+        return jnp.stack([-a, -b, jnp.ones_like(a)]) * jax.lax.rsqrt(1 + a * a + b * b)
+
+
+class Post(Surface):
+    """A vertical post of a `radius` [m] that stands at (x, y) [m], as high as anything that touches it."""
+
+    place: Float[Array, "2"]
+    radius: Float[Array, ""]
+
+    def __init__(self, place: Any, radius: Any):
+        self.place = jnp.asarray(as_vector(place, 2, "place of the post"))
+        self.radius = _radius(radius, "radius of the post")
+
+    def distance(self, x):
+        away = x[:2] - self.place
+        return jnp.sqrt((away * away).sum()) - self.radius
+
+
+class Ball(Surface):
+    """A sphere of a `radius` [m] fixed at `centre` [m]."""
+
+    centre: Float[Array, "3"]
+    radius: Float[Array, ""]
+
+    def __init__(self, centre: Any, radius: Any):
+        self.centre = jnp.asarray(as_vector(centre, 3, "centre of the ball"))
+        self.radius = _radius(radius, "radius of the ball")
+
+    def distance(self, x):
+        away = x - self.centre
+        return jnp.sqrt((away * away).sum()) - self.radius
+
+
+def _radius(value: Any, what: str) -> Array:
+    positive(value, what, "m")
+    return jnp.asarray(as_vector(value, 0, what))

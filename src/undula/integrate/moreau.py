@@ -1,0 +1,329 @@
+"""Moreau's midpoint rule for systems with contacts (document 003, section VII), in generalised coordinates.
+
+Half a step with the velocities at the start leads to the middle of the step; there, the closed contacts, the inertia and the
+forces are found. The velocities at the end satisfy the balance of impulses and the laws of contact; with them, the
+second half of the step.
+"""
+
+from typing import Any, ClassVar, NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, Int
+
+from undula.actuation.controllers import ProportionalDerivative
+from undula.constraints.decompose import decompose
+from undula.constraints.reduction import slip_forces, unknown_velocities
+from undula.constraints.rows import Tree, rows_of, tree_of
+from undula.contact.candidates import Touch, over_unknowns, touch
+from undula.contact.laws import ContactLaw
+from undula.contact.solvers import AcceleratedProx, Block, ContactSolver, Problem, Solved
+from undula.dynamics.hybrid import driven_motion, given_efforts, on_bodies
+from undula.dynamics.model import efforts_of, inertia_over_base, relative
+from undula.integrate.base import Integrator, Motion
+from undula.lie import dense, se3, so3
+from undula.lie.pick import pick, spread
+from undula.lie.small import cross, matmul, matvec, tmatvec
+from undula.model.errors import UndulaError
+from undula.model.system import Acceleration, State, System, displaced
+from undula.model.topology import Topology
+
+FEW = 4  # contacts that are closed at the same time in most steps of a robot that lifts its body
+TOUCHING = 1e-10  # a gap below is closed: what starts on the ground is not lifted off it by rounding [m]
+
+
+class ContactMemory(NamedTuple):
+    """What is remembered of the last step.
+
+    - `impulses` (rows,) [N s, N m s]: of all contacts, those of open ones as they were when last closed.
+    - `forces` (rows,) [N, N m]: impulses of the closed contacts, over the step.
+    - `step`: what the solver remembers; `acceleration` (6 + nv,): change of the velocities over the step.
+    - `iterations`: of the solver; `residual`: of the laws, relative to the impulses; `closed`: number of closed contacts.
+    - `penetration` [m]: the deepest in the middle of the step.
+    - `worst`: the largest residual and penetration, `unsolved`: the steps that did not reach the tolerance, `closings`: the sum
+      of `closed`, since `rested` was called.
+    """
+
+    impulses: Float[Array, "rows"]
+    forces: Float[Array, "rows"]
+    step: Float[Array, ""]
+    acceleration: Float[Array, "n"]
+    iterations: Int[Array, ""]
+    residual: Float[Array, ""]
+    closed: Int[Array, ""]
+    penetration: Float[Array, ""]
+    worst: Float[Array, "2"]
+    unsolved: Int[Array, ""]
+    closings: Int[Array, ""]
+
+    def rested(self) -> "ContactMemory":
+        """The same, with the records over several steps begun anew."""
+        return self._replace(worst=0 * self.worst, unsolved=0 * self.unsolved, closings=0 * self.closings)
+
+
+class Moreau(Integrator):
+    """Moreau's midpoint rule, with a solver of the contact problem; for systems without contacts too.
+
+    Where rigid contacts do not determine how a load is shared (a flat robot on many spheres), the share is the one that the
+    solver reaches from that of the step before, and at the start from none.
+
+    Springs, dampers, rods and proportional-derivative controllers are implicit, so that they do not limit the step. `theta`:
+    1 takes them at the end of the step, which damps what a step cannot resolve; 1/2 in its middle, which keeps energy.
+    """
+
+    order: ClassVar[int] = 1
+    solver: ContactSolver = AcceleratedProx()
+    theta: float = eqx.field(static=True, default=1.0)
+
+    def __check_init__(self):
+        if not 0.5 <= self.theta <= 1:
+            raise UndulaError(f"theta = {self.theta}; it must be between 0.5 and 1.")
+
+    def step(self, top, flow, t, state, dt):
+        raise UndulaError("Moreau has no explicit step; use advance.")
+
+    def begin(self, motion: Motion, t: Any, state: State, found: Any = None) -> ContactMemory:
+        rows = sum(len(c.bodies) * c.rows for c in motion.system.contacts)
+        zero, none = jnp.zeros(()), jnp.zeros((), int)
+        start = jnp.zeros(rows), jnp.zeros(rows), jnp.ones(()), jnp.zeros(6 + motion.system.nv)
+        return ContactMemory(*start, none, zero, none, zero, jnp.zeros(2), none, none)
+
+    def advance(self, motion, t, state, memory, dt, careful=False):
+        system, links = motion.system, motion.links
+        which = unknown_velocities(system)
+        state = driven_motion(system, t, motion.ready(t, state))[0]
+        state, middle = _half(system.topology, state, dt / 2)  # (72)
+        middle, driven = driven_motion(system, t + dt / 2, middle)
+        u = _stack(state)
+        end = driven_motion(system, t + dt, State(middle.base, middle.q, state.base_twist, state.v))[0]
+        ahead = _stack(end)  # driven velocities at the end of the step, the others as they were
+        # of the base: axes that do not turn make V' = -Omega x V in the body's
+        known = jnp.concatenate([driven.base + _turning(system.topology, middle.base_twist), (ahead - u)[6:] / dt])
+
+        # forces and inertia in the middle
+        rel = relative(system, links, middle)
+        wrenches = None if motion.external is None else motion.external(t + dt / 2, system, middle)
+        wrenches = on_bodies(system, links, t + dt / 2, middle, wrenches)
+        wrench, needed = efforts_of(system, links, rel, middle, Acceleration(known[:6], known[6:]), wrenches)
+        given = given_efforts(system, t + self.theta * dt, middle)
+        tree = tree_of(system, links, middle, rel)
+        force = jnp.concatenate([-wrench, given - needed])
+        if system.slipping:
+            force = force + slip_forces(system, t + dt / 2, middle, tree)[0]
+        M = inertia_over_base(system, links, rel, (tree.link_R, tree.link_p), tuple(range(6)), which)
+        stiffness, damping = implicit_part(system)
+        more = self.theta * dt * (damping + dt / 2 * stiffness)
+        H = M + _some(more, which)
+        impulse = dt * force - jnp.concatenate(
+            [jnp.zeros(6), dt**2 / 2 * (2 * self.theta - 1) * matvec(stiffness, u[6:])]
+        )
+
+        # impulses and velocities at the end; the work depends on how many contacts are closed
+        touches = [touch(c, system, middle, tree, u) for c in system.contacts]
+        common = _Common(t + dt / 2, middle, tree, H, pick(impulse, which), u, ahead)
+        rooms = _rooms(system)
+        if len(rooms) == 1:
+            gain, found = self._solve(system, common, touches, memory, rooms[0])
+        else:
+            fits = jnp.stack([self._fits(touches, room) for room in rooms])
+            branches = [lambda _, room=room: self._solve(system, common, touches, memory, room) for room in rooms]
+            gain, found = jax.lax.switch(jnp.argmax(fits), branches, None)
+
+        # second half
+        after = ahead + spread(gain, which, jnp.zeros(6 + system.nv))
+        rates = State(middle.base, middle.q, after[:6], after[6:])
+        new = driven_motion(system, t + dt, _half(system.topology, rates, dt / 2)[1])[0]  # (83)
+        change = (after - u) / dt + jnp.concatenate([_turning(system.topology, new.base_twist), jnp.zeros(system.nv)])
+        depth = jnp.concatenate([-x.gap for x in touches]).max(initial=0.0) if touches else jnp.zeros(())
+        closed = _spread([_is_closed(x) for x in touches], system)
+        count = sum((_is_closed(x).sum() for x in touches), jnp.zeros(())).astype(int)
+        return new, ContactMemory(
+            jnp.where(closed > 0, found.P, memory.impulses),
+            found.P / dt,
+            found.memory,
+            change,
+            found.iterations,
+            found.residual,
+            count,
+            depth,
+            jnp.maximum(memory.worst, jnp.stack([found.residual, depth])),
+            memory.unsolved + (found.residual > self.solver.tolerance),
+            memory.closings + count,
+        )
+
+    def _fits(self, touches: list[Touch], room: tuple[int, ...]) -> Array:
+        """Whether the closed contacts of each form have room."""
+        return jnp.all(jnp.stack([_is_closed(x).sum() <= n for x, n in zip(touches, room)]))
+
+    def _solve(
+        self, system: System, common: "_Common", touches: list[Touch], memory: ContactMemory, room: tuple[int, ...]
+    ) -> tuple[Float[Array, "n"], Solved]:
+        """Change of the unknown velocities, and impulses of all contacts, if no more are closed than there is `room` for."""
+        which = unknown_velocities(system)
+        columns, closed, laws, guesses, places, at = [], [], [], [], [], 0
+        for c, x, n in zip(system.contacts, touches, room):
+            m, k = len(c.bodies), c.rows
+            guess = memory.impulses[at : at + m * k].reshape(k, m)
+            at += m * k
+            is_closed = _is_closed(x)
+            place = None if n == m else _places(is_closed, n)
+            columns.append(over_unknowns(c, system, common.tree, x.rows, place))
+            closed.append(is_closed if place is None else place.sum(1))
+            guesses.append(guess if place is None else (guess[:, None] * place).sum(-1))
+            laws.append(c.law if place is None else jax.tree.map(lambda y, p=place: _taken(p, y), c.law))
+            places.append(place)
+        JT = jnp.concatenate([*columns, jnp.zeros((6 + system.nv, 0))], axis=1)
+        blocks = _blocks(laws, room)
+        U, right = dense.factor(common.H, jnp.concatenate([pick(JT, which), common.impulse[:, None]], axis=1))
+        Z, w = right[:, :-1], right[:, -1]
+        offset = tmatvec(JT, common.ahead) + _bounce(blocks, tmatvec(JT, common.u))
+        bound = jnp.zeros_like(w)
+        if system.ideal:
+            free, w, bound = self._hold(system, common, U, which, Z, w)
+            offset, Z = offset + tmatvec(Z, bound), free
+        problem = Problem(Z, w, offset, _spread(closed, system), blocks)
+        found = self.solver.solve(
+            problem, jnp.concatenate([x.reshape(-1) for x in [*guesses, jnp.zeros(0)]]), memory.step
+        )
+        gain = dense.back_substituted(U, bound + w + matvec(Z, found.P))
+        parts = []
+        for b, place in zip(blocks, places):
+            own = b.take(found.P)
+            parts.append((own if place is None else (own[:, :, None] * place).sum(1)).reshape(-1))
+        return gain, found._replace(P=jnp.concatenate([*parts, jnp.zeros(0)]))
+
+    def _hold(self, system: System, common: "_Common", U: Array, which: np.ndarray, Z: Array, w: Array):
+        """Constraints hold exactly: what they forbid is taken out of the problem of the contacts.
+
+        In y = U (change of the velocities) they say Y^T y = c, with Y = U^-T A^T; the rest of y is orthogonal to Y.
+        """
+        rows = rows_of(system.ideal, system, common.middle, common.tree, common.t)
+        Y = _forward(U, pick(rows.A.T, which))
+        space = decompose(Y.T, least_squares=system.least_squares)
+        bound = space.solve(-(matvec(rows.A, common.ahead) + rows.driven))
+        Q = space.Q
+        return Z - matmul(Q.T, matmul(Q, Z)), space.without(w), bound
+
+
+class _Common(NamedTuple):
+    """What does not depend on the contacts: the middle of the step, inertia, impulses of the forces, and velocities at the
+    start (`u`) and at the end, if only what is driven changes (`ahead`)."""
+
+    t: Any
+    middle: State
+    tree: Tree
+    H: Float[Array, "n n"]
+    impulse: Float[Array, "n"]
+    u: Float[Array, "n"]
+    ahead: Float[Array, "n"]
+
+
+def _rooms(system: System) -> list[tuple[int, ...]]:
+    """Numbers of contacts of each form that a step can be compiled for: few of all, then all of the first forms, all.
+
+    Nothing is ever left out: the first that is large enough is taken. On a GPU all branches would be computed.
+    """
+    whole = tuple(len(c.bodies) for c in system.contacts)
+    if jax.default_backend() == "gpu":
+        return [whole]
+    few = tuple(FEW if m > 2 * FEW else m for m in whole)
+    return sorted({tuple(whole[:i] + few[i:]) for i in range(len(whole) + 1)})
+
+
+def _is_closed(x: Touch) -> Float[Array, "m"]:
+    return (x.gap <= TOUCHING).astype(float)
+
+
+def _places(closed: Float[Array, "m"], room: int) -> Float[Array, "room m"]:
+    """Ones that put the closed contacts into the first places, in their order."""
+    rank = jnp.cumsum(closed)
+    return (rank[None] == 1 + jnp.arange(room)[:, None]) * closed[None]
+
+
+def _taken(place: Float[Array, "room m"], x: Float[Array, "m *n"]) -> Float[Array, "room *n"]:
+    """Numbers of the contacts that have a place; places that are not taken get those of the first contact."""
+    empty = 1 - place.sum(1)
+    first = empty[:, None] * (jnp.arange(x.shape[0]) == 0)
+    return jnp.tensordot(place + first, x, 1)
+
+
+def _forward(U: Array, B: Array) -> Array:
+    """U^-T B."""
+    n = U.shape[0]
+
+    def turn(k, X):
+        return X.at[k].set((B[k] - (U[:, k][:, None] * X).sum(0)) / U[k, k])
+
+    return jax.lax.fori_loop(0, n, turn, jnp.zeros_like(B))
+
+
+def _half(top: Topology, state: State, h: Any) -> tuple[State, State]:
+    """(the state with the base's velocity in the axes that it has h later, the state then), at constant velocities.
+
+    A free base moves straight on and turns at the same time; its velocity is that of its origin, in axes that do not turn.
+    """
+    if top.base_role != "free":
+        return state, displaced(top, state, h * state.base_twist, h * state.v)
+    V, W = state.base_twist[:3], state.base_twist[3:]
+    turn = so3.exp(h * W)
+    later = se3.Pose(state.base.apply(h * V), so3.normalise(so3.multiply(state.base.quaternion, turn)))
+    twist = jnp.concatenate([tmatvec(so3.to_matrix(turn), V), W])
+    moved = displaced(top, state, jnp.zeros(6), h * state.v)
+    return State(state.base, state.q, twist, state.v), State(later, moved.q, twist, state.v)
+
+
+def _turning(top: Topology, twist: Float[Array, "6"]) -> Float[Array, "6"]:
+    """Rate of the components of a free base's velocity, if that is constant in the world."""
+    if top.base_role != "free":
+        return jnp.zeros(6)
+    return jnp.concatenate([cross(twist[:3], twist[3:]), jnp.zeros(3)])
+
+
+def _stack(state: State) -> Float[Array, "n"]:
+    return jnp.concatenate([state.base_twist, state.v])
+
+
+def _some(matrix: Float[Array, "nv nv"], which: np.ndarray) -> Float[Array, "n n"]:
+    """A matrix over the coordinates, over the unknown velocities."""
+    whole = jnp.zeros((6 + matrix.shape[0],) * 2).at[6:, 6:].set(matrix)
+    return whole[which][:, which]
+
+
+def implicit_part(system: System) -> tuple[Float[Array, "nv nv"], Float[Array, "nv nv"]]:
+    """Stiffness and damping matrices of springs, rods and proportional-derivative controllers; constant over a run."""
+    kp, kd = system.stiffness, system.damping
+    for drive in system.efforts:
+        if isinstance(drive.law, ProportionalDerivative):
+            which = np.array(drive.which)
+            kp, kd = kp.at[which].add(drive.law.kp), kd.at[which].add(drive.law.kd)
+    K, D = jnp.diag(kp), jnp.diag(kd)
+    for g in system.rods:
+        places = system.nv - g.total + np.array(g.coordinates)
+        for k in range(len(places)):
+            at = np.ix_(places[k], places[k])
+            K, D = K.at[at].add(g.stiffness[k]), D.at[at].add(g.damping[k])
+    return K, D
+
+
+def _blocks(laws: list[ContactLaw], counts: tuple[int, ...]) -> tuple[Block, ...]:
+    out, first = [], 0
+    for law, count in zip(laws, counts):
+        out.append(Block(law, first, count))
+        first += count * out[-1].rows
+    return tuple(out)
+
+
+def _bounce(blocks: tuple[Block, ...], before: Float[Array, "rows"]) -> Float[Array, "rows"]:
+    """What restitution adds to the velocities: its part of the normal ones at the start."""
+    parts = [jnp.zeros(0)]
+    for b in blocks:
+        normal = b.law.restitution * jnp.minimum(b.take(before)[0], 0.0)
+        parts.append(jnp.concatenate([normal, jnp.zeros((b.rows - 1) * b.count)]))
+    return jnp.concatenate(parts)
+
+
+def _spread(values: list[Array], system: System) -> Float[Array, "rows"]:
+    """A number for each contact, repeated for each of its rows."""
+    return jnp.concatenate([*(jnp.tile(x, c.rows) for x, c in zip(values, system.contacts)), jnp.zeros(0)])

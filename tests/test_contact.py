@@ -1,0 +1,383 @@
+"""Contact: closed forms, the laws themselves, invariants, another solver."""
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+
+import undula as un
+from undula import gallery
+from undula._quick import quick_options
+from undula.contact.solvers import Block, Problem
+from undula.integrate.base import Motion
+from undula.integrate.simulate import advance_steps
+from undula.lie import dense
+
+G = 9.81
+
+
+def final(system, state, dt, steps, tolerance=1e-5):
+    """State and memory after some steps; numbers are arrays, so that others of them do not compile anew."""
+    method = un.Moreau(un.AcceleratedProx(tolerance=tolerance))
+    return _final(system, state, jnp.asarray(dt), jnp.asarray(steps), method)
+
+
+def _advance(system, state, dt, steps, method):
+    memory = method.begin(Motion.of(system), 0.0, state)
+    return advance_steps(system, state, memory, 0, steps, dt, integrator=method)
+
+
+_final = eqx.filter_jit(_advance, compiler_options=quick_options())
+
+
+def block(slope=0.0, law=None, gravity=G):
+    """A cube of 1 kg and 0.2 m on a slope that goes down along x."""
+    b = un.Builder("block", gravity=(gravity * np.sin(slope), 0, -gravity * np.cos(slope)))
+    b.base("block", role="free", mass=1.0, inertia=0.01)
+    for k, (x, y) in enumerate(((1, 1), (1, -1), (-1, 1), (-1, -1))):
+        b.contact(f"corner{k}", "block", un.Plane(), law, centre=(0.1 * x, 0.1 * y, -0.1))
+    return b.build()
+
+
+def ball(law, surface=None, radius=0.1, gravity=G, **where):
+    b = un.Builder("ball", gravity=(0, 0, -gravity))
+    b.base("ball", role="free", mass=2.0, inertia=un.sphere_inertia(2.0, radius))
+    b.contact("ground", "ball", un.Plane() if surface is None else surface, law, radius=radius)
+    system = b.build()
+    return system, system.state(**({"base_position": (0, 0, radius)} | where))
+
+
+class TestBlock:
+    @pytest.mark.parametrize("slope, mu", [(0.19, 0.2), (0.4, 0.5)])
+    def test_sticks_for_ever(self, slope, mu):
+        system = block(slope, un.Coulomb(mu))
+        end, _ = final(system, system.state(base_position=(0, 0, 0.1)), 1e-3, 10_000)
+        assert np.abs(end.base_twist).max() < 1e-12
+        # the first steps, whose guesses are poor, are solved to the tolerance of the solver only
+        assert np.abs(np.asarray(end.base.position) - [0, 0, 0.1]).max() < 1e-5
+
+    @pytest.mark.parametrize("slope, mu", [(0.3, 0.2), (0.2, 0.0)])
+    def test_slides(self, slope, mu):
+        system = block(slope, un.Coulomb(mu))
+        end, memory = final(system, system.state(base_position=(0, 0, 0.1)), 1e-3, 1000)
+        assert_allclose(end.base_twist[0], G * (np.sin(slope) - mu * np.cos(slope)), rtol=1e-9)
+        assert_allclose(memory.forces[:4].sum(), G * np.cos(slope), rtol=1e-8)
+
+    def test_stops(self):
+        """After v^2 / (2 mu g), and not before: order one in the step."""
+        system = block(0.0, un.Coulomb(0.3))
+        errors = []
+        for dt in (2e-3, 1e-3):
+            start = system.state(base_position=(0, 0, 0.1), base_twist=(1.5, 0, 0, 0, 0, 0))
+            end, _ = final(system, start, dt, round(1 / dt))
+            errors.append(abs(end.base.position[0] - 1.5**2 / (2 * 0.3 * G)))
+            assert np.abs(end.base_twist).max() < 1e-12
+        assert errors[1] < 2e-6 and errors[1] < errors[0]
+
+    def test_ellipse(self):
+        """Sliding across a direction of the ground: the force is the point of the ellipse that dissipates most."""
+        law = un.Coulomb(0.1, 0.5, along=(1, 0, 0), grounded=True)
+        system = block(0.0, law)
+        start = system.state(base_position=(0, 0, 0.1), base_twist=(30.0, 40.0, 0, 0, 0, 0))
+        end, _ = final(system, start, 1e-4, 1)
+        way = np.array([0.1**2 * 30, 0.5**2 * 40]) / np.hypot(0.1 * 30, 0.5 * 40)
+        assert_allclose((np.asarray(end.base_twist)[:2] - [30, 40]) / 1e-4, -G * way, rtol=1e-4)
+
+    def test_restitution_zero(self):
+        """A cube that falls flat stays where it lands."""
+        system = block(0.0, un.Coulomb(0.3))
+        end, _ = final(system, system.state(base_position=(0, 0, 0.2)), 1e-3, 500)
+        assert np.abs(end.base_twist).max() < 1e-12 and abs(end.base.position[2] - 0.1) < 1.5e-3
+
+
+class TestBall:
+    def test_bounces(self):
+        """Fifty impacts against the closed form; the error is that of finding the impacts, a part of a step each."""
+        e, dt = 0.9, 1e-4
+        system, start = ball(un.Coulomb(restitution=e), base_position=(0, 0, 1.1))
+        heights = np.asarray(_fall(system, start, jnp.asarray(dt), 90_000))
+        impacts = 1 + np.flatnonzero((np.diff(heights)[:-1] < 0) & (np.diff(heights)[1:] > 0))[:50]
+        first = np.sqrt(2 / G)
+        exact = first + 2 * first * np.cumsum(np.append(0, e ** np.arange(1, 50)))
+        assert_allclose(impacts * dt, exact, atol=50 * dt)
+        assert np.abs(impacts[:5] * dt - exact[:5]).max() < 5 * dt
+
+    def test_slides_until_it_rolls(self):
+        """5/7 of the speed, whatever the friction."""
+        system, start = ball(un.Coulomb(0.2), base_twist=(1.0, 0, 0, 0, 0, 0))
+        end, _ = final(system, start, 1e-3, 1000)
+        velocity = np.asarray(end.base.rotation) @ np.asarray(end.base_twist)[:3]
+        assert_allclose(velocity, [5 / 7, 0, 0], atol=1e-6)
+        assert_allclose(end.base_twist[4], 5 / 7 / 0.1, atol=1e-5)
+
+    def test_rolling_friction(self):
+        """A rolling ball is slowed by 5/7 of its coefficient times g."""
+        system, start = ball(un.Coulomb(0.5, rolling=0.03), base_twist=(1.0, 0, 0, 0, 10.0, 0))
+        end, _ = final(system, start, 1e-3, 1000)
+        assert_allclose(end.base_twist[4], (1 - 5 / 7 * 0.03 * G) / 0.1, rtol=1e-6)
+
+    def test_spinning_friction(self):
+        system, start = ball(un.Coulomb(0.5, spinning=0.01), base_twist=(0, 0, 0, 0, 0, 20.0))
+        end, _ = final(system, start, 1e-3, 200)
+        assert_allclose(end.base_twist[5], 20 - 0.01 * 2 * G / 0.008 * 0.2, rtol=1e-9)  # I = 2/5 m r^2 = 0.008
+
+    def test_surfaces(self):
+        """At rest in a bowl, between posts, and on another ball: where geometry says, with a normal force that carries it."""
+        bowl = un.HeightField(lambda x, y: 0.5 * (x**2 + y**2))
+        system, start = ball(un.Coulomb(0.3), bowl, base_position=(0, 0, 0.1))
+        end, memory = final(system, start, 1e-3, 200)
+        assert_allclose(memory.forces[0], 2 * G, rtol=1e-9)
+        for surface, x in ((un.Post((0.5, 0), 0.2), 0.2), (un.Ball((0.6, 0, 0.1), 0.3), 0.2)):
+            system, start = ball(un.Coulomb(0.0), surface, gravity=0.0, base_twist=(1.0, 0, 0, 0, 0, 0))
+            end, _ = final(system, start, 1e-3, 600)
+            assert_allclose(end.base.position[0], x, atol=1e-3)
+            assert abs(end.base_twist[0]) < 1e-12
+
+
+@eqx.filter_jit
+def _fall(system, state, dt, steps):
+    method = un.Moreau()
+    motion = Motion.of(system)
+
+    def body(carry, k):
+        new, memory = method.advance(motion, k * dt, *carry, dt)
+        return (new, memory), new.base.position[2]
+
+    return jax.lax.scan(body, (state, method.begin(motion, 0.0, state)), jnp.arange(steps))[1]
+
+
+def test_two_balls():
+    """An elastic collision of bodies: speeds are exchanged, and a third of them with a heavy one (closed form)."""
+    b = un.Builder("cradle", gravity=(0, 0, 0))
+    b.base("ground")
+    for name, mass in (("a", 1.0), ("b", 2.0)):
+        b.body(name, "ground", un.Prismatic((1, 0, 0)), mass=mass, inertia=0.01)
+    b.contact("hit", "a", "b", un.Coulomb(restitution=1.0), radius=0.1, other_radius=0.1)
+    system = b.build()
+    end, _ = final(system, system.state({"a": 0.0, "b": 0.5}, {"a": 3.0, "b": 0.0}), 1e-3, 200)
+    assert_allclose(end.v, [-1.0, 2.0], atol=1e-4)  # the tolerance of the solver
+
+
+class TestRoles:
+    def test_driven(self):
+        """A mass that is driven up and down on a body on the ground: the ground carries both, the drive the mass."""
+        b = un.Builder("shaker")
+        b.base("body", role="free", mass=3.0, inertia=0.1)
+        for k, (x, y) in enumerate(((1, 0), (-1, 1), (-1, -1))):
+            b.contact(f"foot{k}", "body", un.Plane(), un.Coulomb(0.5), centre=(0.1 * x, 0.1 * y, 0))
+        b.body("mass", "body", un.Prismatic((0, 0, 1), motion=un.Sinusoid(0.05, 8.0)), mass=1.0, inertia=0.01)
+        system = b.build()
+        run = un.run(system, system.state(), t_end=0.5, dt=5e-4, save_every=20)
+        t = run.data.time.values[1:] - 2.5e-4  # forces are those of a step, in its middle
+        force = run.data.contact_force.values[1:, :, 2].sum(1)
+        pull = -0.05 * 64 * np.sin(8 * t)
+        assert_allclose(force, 4 * G + pull, atol=1e-4)
+        assert_allclose(run.data.effort.values[1:, 0], G + pull, atol=1e-4)
+
+    def test_stiff_controller(self):
+        """A controller far too stiff for the step: implicit, it holds its arm; the effort is the weight's."""
+        b = un.Builder("arm")
+        b.base("ground")
+        b.body("arm", "ground", un.Revolute((0, -1, 0)), mass=1.0, com=(0.5, 0, 0), inertia=0.01)
+        b.contact("hand", "arm", un.Plane(point=(0, 0, -5)), centre=(1, 0, 0))
+        b.force("arm", un.ProportionalDerivative(1e6, 10.0, 0.3))
+        system = b.build()
+        run = un.run(system, system.state({"arm": 0.3}), t_end=1.0, dt=1e-2)
+        assert_allclose(run.data.position.values[-1], 0.3, atol=1e-5)
+        assert_allclose(run.data.effort.values[-1], 0.5 * G * np.cos(0.3), rtol=1e-3)
+
+    def test_constraint_beside_contact(self):
+        """A block that slides without friction down to a constraint: the reaction is its weight along the slope."""
+        b = un.Builder("held", gravity=(G * np.sin(0.3), 0, -G * np.cos(0.3)))
+        b.base("block", role="free", mass=2.0, inertia=0.01)
+        for k, (x, y) in enumerate(((1, 1), (1, -1), (-1, 1), (-1, -1))):
+            b.contact(f"corner{k}", "block", un.Plane(), un.Coulomb(0.1), centre=(0.1 * x, 0.1 * y, -0.1))
+        b.constrain(un.Closure("stop", "block", holds=("x",), other_position=(0, 0, 0)))
+        system = b.build()
+        run = un.run(system, system.state(base_position=(0, 0, 0.1)), t_end=0.1, dt=1e-3)
+        total = run.data.reaction.values[-1, 0] + run.data.contact_force.values[-1, :, 0].sum()
+        assert_allclose(total, -2 * G * np.sin(0.3), rtol=1e-9)
+        assert np.abs(run.data.base_position.values[:, 0]).max() < 1e-12
+
+    def test_rod_on_the_ground(self):
+        """The tip of a beam pressed on the ground by a motion of its clamp: 3 EI d / L^3."""
+        b = un.Builder("feeler", gravity=(0, 0, 0))
+        b.base("ground")
+        b.body(
+            "hand", "ground", un.Prismatic((0, 0, 1), motion=un.Quintic(0.0, -0.01, 0.0, 0.5)), mass=1.0, inertia=1.0
+        )
+        made = dict(stiffness=(1, 1, 1, 2, 2, 2), inertia=(0.1, 0.1, 0.1, 0, 0, 0), damping=0.1)
+        soft = un.Rod(length=1.0, strains=("Ky",), modes=3, nodes=5, **made)
+        b.body("tip", "hand", soft)
+        b.contact("touch", "tip", un.Plane(), un.Coulomb(0.0))
+        system = b.build()
+        run = un.run(system, system.state(), t_end=3.0, dt=5e-3)
+        assert_allclose(run.data.contact_force.values[-1, 0, 2], 3 * 2.0 * 0.01, rtol=2e-3)
+
+
+class TestSolvers:
+    def problem(self, rng, contacts=4, n=20, rows=3, law=None):
+        A = rng.normal(size=(n, n + 5))
+        J = rng.normal(size=(rows * contacts, n))
+        J[contacts:] *= 0.6  # coefficients of friction
+        U, right = dense.factor(jnp.asarray(A @ A.T), jnp.asarray(np.column_stack([J.T, rng.normal(size=n) * 10])))
+        law = un.Coulomb(0.5) if law is None else law
+        laws = jax.tree.map(lambda x: jnp.stack([jnp.asarray(x)] * contacts), law)
+        closed = jnp.ones(rows * contacts)
+        return Problem(
+            right[:, :-1],
+            right[:, -1],
+            jnp.asarray(rng.normal(size=rows * contacts)),
+            closed,
+            (Block(laws, 0, contacts),),
+        )
+
+    @pytest.mark.parametrize("solver", [un.AcceleratedProx(tolerance=1e-11), un.GaussSeidel(tolerance=1e-12)])
+    def test_satisfies_the_laws(self, rng, solver):
+        """Impulses and velocities against the laws as they are printed, not as a projection."""
+        solve = eqx.filter_jit(lambda p: solver.solve(p, jnp.zeros(12), jnp.ones(())))
+        stuck = slid = opened = missed = 0
+        for _ in range(40):
+            problem = self.problem(rng)
+            found = solve(problem)
+            if found.residual > solver.tolerance:  # random matrices may have no solution; it is said that none was found
+                missed += 1
+                continue
+            P = np.asarray(found.P).reshape(3, 4)
+            Z = np.asarray(problem.Z)
+            g = (Z.T @ (np.asarray(problem.w) + Z @ P.reshape(-1)) + np.asarray(problem.offset)).reshape(3, 4)
+            assert P[0].min() >= 0 and g[0].min() > -1e-7
+            assert np.abs(P[0] * g[0]).max() < 1e-7
+            for k in range(4):
+                friction, slip = P[1:, k], g[1:, k]
+                assert np.hypot(*friction) <= P[0, k] * (1 + 1e-9) + 1e-12
+                assert friction @ slip <= 1e-7  # friction never gives power
+                if P[0, k] == 0:
+                    opened += 1
+                elif np.hypot(*slip) > 1e-5:  # it opposes the slip, as much as it may
+                    slid += 1
+                    assert_allclose(friction, -P[0, k] * slip / np.hypot(*slip), atol=1e-5 * P[0].max())
+                else:
+                    stuck += 1
+        assert min(stuck, slid, opened) > 3 and missed < 8
+
+    def test_agree(self, rng):
+        problem = self.problem(rng)
+        both = [
+            s.solve(problem, jnp.zeros(12), jnp.ones(())).P
+            for s in (un.AcceleratedProx(tolerance=1e-12), un.GaussSeidel(tolerance=1e-12))
+        ]
+        assert_allclose(*both, atol=1e-9 * np.abs(both[0]).max())
+
+    def test_factor(self, rng):
+        A = rng.normal(size=(23, 40))
+        H, B = A @ A.T, rng.normal(size=(23, 7))
+        U, X = (np.asarray(x) for x in dense.factor(jnp.asarray(H), jnp.asarray(B)))
+        assert_allclose(np.triu(U).T @ np.triu(U), H, atol=1e-10)
+        assert_allclose(np.triu(U).T @ X, B, atol=1e-10)
+        assert_allclose(
+            np.triu(U) @ np.asarray(dense.back_substituted(jnp.asarray(np.triu(U)), jnp.asarray(B[:, 0]))),
+            B[:, 0],
+            atol=1e-10,
+        )
+
+
+class TestAiko:
+    """Directions of document 003, invariances. Five links serve where all that matters is that it is the same robot."""
+
+    def test_directions(self):
+        moved = {}
+        for name in ("aiko-lateral", "aiko-lateral-isotropic", "aiko-sidewinding"):
+            setup = gallery.load(name).setup()
+            run = un.run(setup.system, setup.state, t_end=9.0, dt=1e-3, save_every=100)
+            assert run.ok
+            x = run.data.body_position.sel(body="link6").values
+            moved[name] = x[-1] - x[0]
+            weight = run.data.contact_force.values[10:, :, 2].sum(1).mean()
+            assert_allclose(weight, 7.5 * G, rtol=0.02)
+            force = run.data.contact_force.values
+            assert (force[..., 2] >= 0).all()
+        assert moved["aiko-lateral"][0] > 0.5  # forward
+        assert -0.3 < moved["aiko-lateral-isotropic"][0] < -0.03  # slowly backward
+        assert moved["aiko-sidewinding"][1] > 0.5 > abs(moved["aiko-sidewinding"][0])
+
+    def test_invariance(self):
+        """A turned, shifted and mirrored start gives a turned, shifted and mirrored motion."""
+        setup = gallery.load("aiko-sidewinding").setup(n=5)
+        system = setup.system
+        plain, _ = final(system, setup.state, 1e-3, 300, 1e-11)
+        a = 0.7
+        turned = system.state(base_position=(1.0, 2.0, 0.0525), base_quaternion=(np.cos(a / 2), 0, 0, np.sin(a / 2)))
+        other, _ = final(system, turned, 1e-3, 300, 1e-11)
+        R = np.array([[np.cos(a), -np.sin(a), 0], [np.sin(a), np.cos(a), 0], [0, 0, 1]])
+        away = np.asarray(plain.base.position) - np.asarray(setup.state.base.position)
+        assert_allclose(np.asarray(other.base.position) - [1.0, 2.0, 0.0525], R @ away, atol=1e-6)
+        assert_allclose(other.q, plain.q, atol=1e-6)
+        mirrored = gallery.load("aiko-sidewinding").setup(n=5, amplitude_h=-30 * np.pi / 180)
+        third, _ = final(mirrored.system, mirrored.state, 1e-3, 300, 1e-11)
+        sides = np.tile([-1, 1], 4)
+        assert_allclose(third.q, sides * np.asarray(plain.q), atol=1e-6)
+        assert_allclose(third.base.position, np.asarray(plain.base.position) * [1, -1, 1], atol=1e-6)
+
+
+def test_energy_never_grows():
+    """A dumb-bell that tumbles down on its spheres, with restitution and friction; of isotropic inertia: flight is exact."""
+    b = un.Builder("dumb-bell")
+    b.base("body", role="free", mass=1.0, inertia=0.02)
+    for k, x in enumerate((-0.2, 0.2)):
+        b.contact(f"end{k}", "body", un.Plane(), un.Coulomb(0.4, restitution=0.5), centre=(x, 0, 0), radius=0.05)
+    system = b.build()
+    a = 0.8
+    start = system.state(
+        base_position=(0, 0, 0.6),
+        base_quaternion=(np.cos(a / 2), 0, np.sin(a / 2), 0),
+        base_twist=(0.5, 0.3, 0, 0, 1.0, 2.0),
+    )
+    run = un.run(system, start, t_end=2.0, dt=1e-3, save_every=1)
+    energy = (run.data.energy_kinetic + run.data.energy_potential).values
+    assert np.diff(energy).max() < 2e-5 and energy[-1] < 0.3 * energy[0]
+
+
+class TestRefusals:
+    @pytest.mark.parametrize(
+        "make, words",
+        [
+            (lambda: un.Coulomb(-0.1), "mu = -0.1; it must be at least 0"),
+            (lambda: un.Coulomb(0.1, restitution=1.5), "restitution = 1.5; it must be between 0 and 1"),
+            (lambda: un.Coulomb(0.1, across=0.5), "across = 0.5 needs a direction"),
+            (lambda: un.Post((0, 0), -1.0), "radius of the post = -1.0 m; it must be positive"),
+            (lambda: un.Plane(normal=(0, 0, 0)), "length of the normal of the plane = 0.0; it must be positive"),
+            (lambda: un.Moreau(theta=0.2), "theta = 0.2; it must be between 0.5 and 1"),
+        ],
+    )
+    def test_values(self, make, words):
+        with pytest.raises(un.UndulaError, match=words):
+            make()
+
+    def test_names(self):
+        b = un.Builder("x")
+        b.base("body", role="free", mass=1.0, inertia=0.1)
+        with pytest.raises(un.ModelError, match="radius of the contact 'c' = -1 m; it must be at least 0"):
+            b.contact("c", "body", un.Plane(), radius=-1.0)
+        b.contact("c", "boby", un.Plane())
+        with pytest.raises(
+            un.ModelError, match="the contact 'c' is on the body 'boby', which does not exist; the bodies are body"
+        ):
+            b.build()
+
+    def test_penetration(self):
+        system = block()
+        deep = system.state(base_position=(0, 0, 0.09))
+        with pytest.raises(un.UndulaError, match=r"the contact 'corner0' starts 0\.01 m deep"):
+            un.run(system, deep, t_end=0.1, dt=1e-3)
+        free = un.separated(system, deep)
+        assert_allclose(un.contact_gaps(system, free), 0, atol=1e-9)
+
+    def test_method(self):
+        system = block()
+        with pytest.raises(
+            un.UndulaError, match="RungeKutta4 cannot integrate 'block', which has contacts; use Moreau"
+        ):
+            un.run(system, system.state(base_position=(0, 0, 0.2)), t_end=0.1, dt=1e-3, integrator=un.RungeKutta4())
