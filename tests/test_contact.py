@@ -222,7 +222,7 @@ class TestSolvers:
         A = rng.normal(size=(n, n + 5))
         J = rng.normal(size=(rows * contacts, n))
         J[contacts:] *= 0.6  # coefficients of friction
-        U, right = dense.factor(jnp.asarray(A @ A.T), jnp.asarray(np.column_stack([J.T, rng.normal(size=n) * 10])))
+        _, right = dense.factor(jnp.asarray(A @ A.T), jnp.asarray(np.column_stack([J.T, rng.normal(size=n) * 10])))
         law = un.Coulomb(0.5) if law is None else law
         laws = jax.tree.map(lambda x: jnp.stack([jnp.asarray(x)] * contacts), law)
         closed = jnp.ones(rows * contacts)
@@ -242,7 +242,9 @@ class TestSolvers:
         for _ in range(40):
             problem = self.problem(rng)
             found = solve(problem)
-            if found.residual > solver.tolerance:  # random matrices may have no solution; it is said that none was found
+            if (
+                found.residual > solver.tolerance
+            ):  # random matrices may have no solution; it is said that none was found
                 missed += 1
                 continue
             P = np.asarray(found.P).reshape(3, 4)

@@ -1,5 +1,6 @@
 """Compilation of functions that run a few times only: quick to compile, slow to run."""
 
+import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -17,6 +18,7 @@ def quickly_compiled(function: Callable[..., Any]) -> Callable[..., Any]:
     """`equinox.filter_jit` with XLA's optimisations off where the device is a CPU: several times quicker to compile."""
     compiled: list[Callable[..., Any]] = []
 
+    @functools.wraps(function)
     def call(*args: Any) -> Any:
         if not compiled:  # the backend is not asked before it is needed
             compiled.append(eqx.filter_jit(function, compiler_options=quick_options()))

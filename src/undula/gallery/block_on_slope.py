@@ -31,7 +31,7 @@ def build(p: dict) -> Setup:
 def metrics(setup: Setup, data) -> dict[str, float]:
     speed = np.sqrt((data.base_twist.values[:, :3] ** 2).sum(1))
     t, path = data.time.values, data.base_position.values
-    moving = np.flatnonzero(speed > 1e-9)
+    moving = np.flatnonzero(speed > 1e-4 * speed.max())
     last = moving[-1] if len(moving) else 0
     if last == len(t) - 1:
         stop = np.nan  # it does not stop
