@@ -36,6 +36,7 @@ bench: $(VENV)/.test
 	$(BIN)/python benchmarks/constraints.py
 	$(BIN)/python -m pip install -q --disable-pip-version-check -e ".[bench]"
 	$(BIN)/python benchmarks/rods.py
+	$(BIN)/python benchmarks/contact.py
 
 docs: $(VENV)/.docs
 	$(BIN)/mkdocs build -q --strict

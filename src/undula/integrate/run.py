@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     import xarray as xr
 
 CHUNK_BYTES = 300_000  # XLA compiles a loop whole only while its buffers are small (see _startup)
+SHORT = 20_000  # steps times velocities: a run with fewer is compiled quickly rather than to be quick
 VIOLATED = 1e-5  # a constraint that is missed by more is a failure [m, rad or per s]
 UNSOLVED = 1e-2  # a contact problem with a larger residual, relative to the impulses, is a failure
 DEEP = 1e-6  # a contact that starts deeper is refused [m]
@@ -101,17 +102,23 @@ def _samples(system, moments, external):
 
 
 @cache
-def _jitted() -> tuple[Any, Any]:
+def _jitted(short: bool) -> tuple[Any, Any]:
     """Both functions of a chunk; made late, because the options depend on the device."""
-    return eqx.filter_jit(_steps), eqx.filter_jit(_samples, compiler_options=quick_options())
+    options = quick_options()
+    return eqx.filter_jit(_steps, compiler_options=options if short else {}), eqx.filter_jit(
+        _samples, compiler_options=options
+    )
 
 
-def _compile(steps: tuple, external: External | None) -> tuple[Callable[..., Any], Callable[..., Any]]:
-    """Both functions of a chunk, compiled at the same time: the steps to run fast, the samples to compile fast."""
+def _compile(steps: tuple, external: External | None, short: bool) -> tuple[Callable[..., Any], Callable[..., Any]]:
+    """Both functions of a chunk, compiled at the same time: the samples to compile fast, the steps to run fast.
+
+    In a `short` run the steps, too, are compiled fast: its time is that of the compilation.
+    """
     system, state, memory, samples = steps[0], steps[1], steps[2], steps[7]
     one = jnp.zeros(()), state, _for_samples(_noted(memory))
     moments = jax.tree.map(lambda x: jnp.broadcast_to(x, (samples, *x.shape)), one)
-    lowered = _jitted()[0].lower(*steps), _jitted()[1].lower(system, moments, external)
+    lowered = _jitted(short)[0].lower(*steps), _jitted(short)[1].lower(system, moments, external)
     with ThreadPoolExecutor(2) as pool:
         compiled = list(pool.map(lambda x: x.compile(), lowered))
     return compiled[0], compiled[1]
@@ -160,7 +167,8 @@ def run(
     bare = replace(system, shapes=())  # drawings are static: with them, any change of a length would compile anew
     motion = Motion.of(bare, external)
     memory = method.begin(motion, 0.0, state, (state, Acceleration(jnp.zeros(6), jnp.zeros(system.nv))))
-    step_chunk, sample_chunk = _compile((bare, state, memory, *whole, size, method, external), external)
+    short = steps * (6 + system.nv) <= SHORT
+    step_chunk, sample_chunk = _compile((bare, state, memory, *whole, size, method, external), external, short)
     if isinstance(memory, Memory):  # accelerations at the start, from the function that is compiled for samples anyway
         moments = jax.tree.map(lambda x: jnp.broadcast_to(x, (size, *x.shape)), (jnp.zeros(()), state, ()))
         at = jax.tree.map(lambda x: x[0], sample_chunk(bare, moments, external))
