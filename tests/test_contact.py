@@ -50,13 +50,13 @@ def ball(law, surface=None, radius=0.1, gravity=G, **where):
 
 
 class TestBlock:
-    @pytest.mark.parametrize("slope, mu", [(0.19, 0.2), (0.4, 0.5)])
-    def test_sticks_for_ever(self, slope, mu):
+    @pytest.mark.parametrize("slope, mu, tolerance", [(0.19, 0.2, 1e-5), (0.4, 0.5, 1e-11)])
+    def test_sticks_for_ever(self, slope, mu, tolerance):
         system = block(slope, un.Coulomb(mu))
-        end, _ = final(system, system.state(base_position=(0, 0, 0.1)), 1e-3, 10_000)
+        end, _ = final(system, system.state(base_position=(0, 0, 0.1)), 1e-3, 10_000, tolerance)
         assert np.abs(end.base_twist).max() < 1e-12
         # the first steps, whose guesses are poor, are solved to the tolerance of the solver only
-        assert np.abs(np.asarray(end.base.position) - [0, 0, 0.1]).max() < 1e-5
+        assert np.abs(np.asarray(end.base.position) - [0, 0, 0.1]).max() < tolerance
 
     @pytest.mark.parametrize("slope, mu", [(0.3, 0.2), (0.2, 0.0)])
     def test_slides(self, slope, mu):
@@ -156,8 +156,8 @@ def test_two_balls():
         b.body(name, "ground", un.Prismatic((1, 0, 0)), mass=mass, inertia=0.01)
     b.contact("hit", "a", "b", un.Coulomb(restitution=1.0), radius=0.1, other_radius=0.1)
     system = b.build()
-    end, _ = final(system, system.state({"a": 0.0, "b": 0.5}, {"a": 3.0, "b": 0.0}), 1e-3, 200)
-    assert_allclose(end.v, [-1.0, 2.0], atol=1e-4)  # the tolerance of the solver
+    end, _ = final(system, system.state({"a": 0.0, "b": 0.5}, {"a": 3.0, "b": 0.0}), 1e-3, 200, 1e-12)
+    assert_allclose(end.v, [-1.0, 2.0], atol=1e-9)
 
 
 class TestRoles:
@@ -337,9 +337,11 @@ def test_energy_never_grows():
         base_quaternion=(np.cos(a / 2), 0, np.sin(a / 2), 0),
         base_twist=(0.5, 0.3, 0, 0, 1.0, 2.0),
     )
-    run = un.run(system, start, t_end=2.0, dt=1e-3, save_every=1)
+    exact = un.Moreau(un.AcceleratedProx(tolerance=1e-12))
+    run = un.run(system, start, t_end=2.0, dt=1e-3, save_every=1, integrator=exact)
     energy = (run.data.energy_kinetic + run.data.energy_potential).values
-    assert np.diff(energy).max() < 2e-5 and energy[-1] < 0.3 * energy[0]
+    # a contact that is closed in the middle of a step holds what still rises slower than g dt: m (g dt)^2 / 8 at most
+    assert np.diff(energy).max() < (G * 1e-3) ** 2 / 8 and energy[-1] < 0.3 * energy[0]
 
 
 class TestRefusals:

@@ -6,6 +6,7 @@ from numpy.testing import assert_allclose
 
 import undula as un
 from undula import gallery
+from undula._quick import quickly_compiled
 
 HINGE = (0.5**0.5, 0.5**0.5, 0, 0)  # the z axis of a closure's frames along -y
 
@@ -47,6 +48,17 @@ def beam(modes, **more):
     b.body("end", "ground", elastic)
     b.constrain(un.Closure("guide", "end", holds=("z", "ry")))
     return b.build()
+
+
+def arch():
+    """A rod whose tip is pinned, assembled."""
+    b = un.Builder("arch")
+    b.base("ground")
+    soft = un.Rod(length=1.0, section=un.Circle(0.03), E=1e6, density=1000, strains=("Kz",), modes=4, nodes=6)
+    b.body("tip", "ground", soft, rotation=[[0, 1, 0], [0, 0, 1], [1, 0, 0]])
+    b.constrain(un.Closure("pin", "tip", "ground", "spherical", other_position=(0.6, 0, 0.5)))
+    system = b.build()
+    return system, un.assemble(system, system.state({"tip.Kz1": 1.5}))
 
 
 class TestStatics:
@@ -138,13 +150,7 @@ class TestSteps:
 
     def test_pinned_rod(self):
         """The pin does no work; steps are long against the vibrations."""
-        b = un.Builder("arch")
-        b.base("ground")
-        soft = un.Rod(length=1.0, section=un.Circle(0.03), E=1e6, density=1000, strains=("Kz",), modes=4, nodes=6)
-        b.body("tip", "ground", soft, rotation=[[0, 1, 0], [0, 0, 1], [1, 0, 0]])
-        b.constrain(un.Closure("pin", "tip", "ground", "spherical", other_position=(0.6, 0, 0.5)))
-        system = b.build()
-        start = un.assemble(system, system.state({"tip.Kz1": 1.5}))
+        system, start = arch()
         run = un.run(system, start, t_end=0.5, dt=5e-3)
         assert run.ok and run.data.iterations.values.max() > 1  # implicit without being asked
         assert_allclose(
@@ -152,3 +158,22 @@ class TestSteps:
         )
         energy = (run.data.energy_kinetic + run.data.energy_potential).values
         assert np.ptp(energy) < 0.02 * run.data.energy_kinetic.values.max()
+
+    def test_reactions(self, rng):
+        """Of the same rod: assembled, its reactions do no work, and the pin does not accelerate."""
+        system, state = arch()
+        assert_allclose(quickly_compiled(un.body_poses)(system, state).position[-1], [0.6, 0, 0.5], atol=1e-9)
+        state = un.State(state.base, state.q, state.base_twist, jnp.asarray(rng.normal(size=4)))
+
+        @quickly_compiled
+        def seen(system, state):
+            found = un.hybrid_dynamics(system, jnp.zeros(()), state)
+            efforts = un.inverse_dynamics(system, found.state, found.acceleration).v
+            tip = un.body_accelerations(system, found.state, found.acceleration)[-1, :3]
+            twist = un.body_twists(system, found.state)[-1]
+            return found, efforts, tip + jnp.cross(twist[3:], twist[:3]), twist
+
+        found, efforts, acceleration, twist = seen(system, state)
+        assert_allclose(twist[:3], 0, atol=1e-9)
+        assert_allclose(acceleration, 0, atol=1e-8)
+        assert np.abs(efforts).max() > 0.1 and abs(float(efforts @ found.state.v)) < 1e-9

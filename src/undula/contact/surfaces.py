@@ -61,34 +61,31 @@ class HeightField(Surface):
         return jnp.stack([-a, -b, jnp.ones_like(a)]) * jax.lax.rsqrt(1 + a * a + b * b)
 
 
-class Post(Surface):
-    """A vertical post of a `radius` [m] that stands at (x, y) [m], as high as anything that touches it."""
+class _Round(Surface):
+    """All that is within `radius` [m] of `centre`, in as many of the directions x, y, z as that has."""
 
-    place: Float[Array, "2"]
+    centre: Float[Array, "directions"]
     radius: Float[Array, ""]
 
-    def __init__(self, place: Any, radius: Any):
-        self.place = jnp.asarray(as_vector(place, 2, "place of the post"))
-        self.radius = _radius(radius, "radius of the post")
-
     def distance(self, x):
-        away = x[:2] - self.place
+        away = x[: self.centre.shape[0]] - self.centre
         return jnp.sqrt((away * away).sum()) - self.radius
 
 
-class Ball(Surface):
-    """A sphere of a `radius` [m] fixed at `centre` [m]."""
+class Post(_Round):
+    """A vertical post of a `radius` [m] that stands at `place` (x, y) [m], as high as anything that touches it."""
 
-    centre: Float[Array, "3"]
-    radius: Float[Array, ""]
+    def __init__(self, place: Any, radius: Any):
+        self.centre = jnp.asarray(as_vector(place, 2, "place of the post"))
+        self.radius = _radius(radius, "radius of the post")
+
+
+class Ball(_Round):
+    """A sphere of a `radius` [m] fixed at `centre` [m]."""
 
     def __init__(self, centre: Any, radius: Any):
         self.centre = jnp.asarray(as_vector(centre, 3, "centre of the ball"))
         self.radius = _radius(radius, "radius of the ball")
-
-    def distance(self, x):
-        away = x - self.centre
-        return jnp.sqrt((away * away).sum()) - self.radius
 
 
 def _radius(value: Any, what: str) -> Array:

@@ -1,5 +1,7 @@
 """The snake robot Aiko (document 003, section VIII): links with two spheres each, cardan joints, no wheels."""
 
+import json
+
 import numpy as np
 
 import undula as un
@@ -116,8 +118,6 @@ def lying(system: un.System, p: dict) -> un.State:
 
 
 def metrics(setup: Setup, data) -> dict[str, float]:
-    import json
-
     p = json.loads(data.attrs["parameters"])
     path = centres(data, p)
     k = min(5, p["n"] - 1)  # the middle link, the sixth of eleven

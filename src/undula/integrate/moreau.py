@@ -40,10 +40,9 @@ class ContactMemory(NamedTuple):
     - `impulses` (rows,) [N s, N m s]: of all contacts, those of open ones as they were when last closed.
     - `forces` (rows,) [N, N m]: impulses of the closed contacts, over the step.
     - `step`: what the solver remembers; `acceleration` (6 + nv,): change of the velocities over the step.
-    - `iterations`: of the solver; `residual`: of the laws, relative to the impulses; `closed`: number of closed contacts.
-    - `penetration` [m]: the deepest in the middle of the step.
-    - `worst`: the largest residual and penetration, `unsolved`: the steps that did not reach the tolerance, `closings`: the sum
-      of `closed`, since `rested` was called.
+    - `iterations`: of the solver; `closed`: number of closed contacts.
+    - `worst` (2,): the largest residual of the laws, relative to the impulses, and the largest penetration [m]; `unsolved`: the
+      steps that did not reach the tolerance; `closings`: the sum of `closed`; all since `rested` was called.
     """
 
     impulses: Float[Array, "rows"]
@@ -51,9 +50,7 @@ class ContactMemory(NamedTuple):
     step: Float[Array, ""]
     acceleration: Float[Array, "n"]
     iterations: Int[Array, ""]
-    residual: Float[Array, ""]
     closed: Int[Array, ""]
-    penetration: Float[Array, ""]
     worst: Float[Array, "2"]
     unsolved: Int[Array, ""]
     closings: Int[Array, ""]
@@ -86,9 +83,9 @@ class Moreau(Integrator):
 
     def begin(self, motion: Motion, t: Any, state: State, found: Any = None) -> ContactMemory:
         rows = sum(len(c.bodies) * c.rows for c in motion.system.contacts)
-        zero, none = jnp.zeros(()), jnp.zeros((), int)
+        none = jnp.zeros((), int)
         start = jnp.zeros(rows), jnp.zeros(rows), jnp.ones(()), jnp.zeros(6 + motion.system.nv)
-        return ContactMemory(*start, none, zero, none, zero, jnp.zeros(2), none, none)
+        return ContactMemory(*start, none, none, jnp.zeros(2), none, none)
 
     def advance(self, motion, t, state, memory, dt, careful=False):
         system, links = motion.system, motion.links
@@ -145,9 +142,7 @@ class Moreau(Integrator):
             found.memory,
             change,
             found.iterations,
-            found.residual,
             count,
-            depth,
             jnp.maximum(memory.worst, jnp.stack([found.residual, depth])),
             memory.unsolved + (found.residual > self.solver.tolerance),
             memory.closings + count,
@@ -200,7 +195,7 @@ class Moreau(Integrator):
         In y = U (change of the velocities) they say Y^T y = c, with Y = U^-T A^T; the rest of y is orthogonal to Y.
         """
         rows = rows_of(system.ideal, system, common.middle, common.tree, common.t)
-        Y = _forward(U, pick(rows.A.T, which))
+        Y = dense.forward_substituted(U, pick(rows.A.T, which))
         space = decompose(Y.T, least_squares=system.least_squares)
         bound = space.solve(-(matvec(rows.A, common.ahead) + rows.driven))
         Q = space.Q
@@ -247,16 +242,6 @@ def _taken(place: Float[Array, "room m"], x: Float[Array, "m *n"]) -> Float[Arra
     empty = 1 - place.sum(1)
     first = empty[:, None] * (jnp.arange(x.shape[0]) == 0)
     return jnp.tensordot(place + first, x, 1)
-
-
-def _forward(U: Array, B: Array) -> Array:
-    """U^-T B."""
-    n = U.shape[0]
-
-    def turn(k, X):
-        return X.at[k].set((B[k] - (U[:, k][:, None] * X).sum(0)) / U[k, k])
-
-    return jax.lax.fori_loop(0, n, turn, jnp.zeros_like(B))
 
 
 def _half(top: Topology, state: State, h: Any) -> tuple[State, State]:

@@ -77,6 +77,16 @@ def factor(H: Float[Array, "n n"], B: Float[Array, "n m"]) -> tuple[Float[Array,
     return done[:, :n], done[:, n : n + m]
 
 
+def forward_substituted(U: Float[Array, "n n"], B: Float[Array, "n m"]) -> Float[Array, "n m"]:
+    """U^-T B, for an upper triangular U."""
+    n = U.shape[0]
+
+    def turn(k, X):
+        return X.at[k].set((B[k] - (U[:, k][:, None] * X).sum(0)) / U[k, k])
+
+    return jax.lax.fori_loop(0, n, turn, jnp.zeros_like(B), unroll=unrolled(n))
+
+
 def back_substituted(U: Float[Array, "n n"], w: Float[Array, "n"]) -> Float[Array, "n"]:
     """U^-1 w, for an upper triangular U."""
     n = U.shape[0]
