@@ -29,7 +29,11 @@ def _advance(system, state, dt, steps, method):
     return advance_steps(system, state, memory, 0, steps, dt, integrator=method)
 
 
-_final = eqx.filter_jit(_advance, compiler_options=quick_options())
+def _quick(function):
+    return eqx.filter_jit(function, compiler_options=quick_options())
+
+
+_final = _quick(_advance)
 
 
 def block(slope=0.0, law=None, gravity=G):
@@ -85,6 +89,19 @@ class TestBlock:
         way = np.array([0.1**2 * 30, 0.5**2 * 40]) / np.hypot(0.1 * 30, 0.5 * 40)
         assert_allclose((np.asarray(end.base_twist)[:2] - [30, 40]) / 1e-4, -G * way, rtol=1e-4)
 
+    def test_shares_its_load(self, rng):
+        """Four feet on rigid ground: the forces of least squares, linear in the places of the feet, whatever was guessed."""
+        system = block(0.0, un.Coulomb(0.3))
+        start = system.state(base_position=(0, 0, 0.1), base_twist=(1.5, 0, 0, 0, 0, 0))
+        method = un.Moreau(un.AcceleratedProx(tolerance=1e-10))
+        memory = method.begin(Motion.of(system), 0.0, start)
+        skewed = memory._replace(impulses=memory.impulses.at[:4].set(rng.uniform(0.5, 1.5, 4) * G * 1e-3 / 4))
+        # friction 0.3 m g acts 0.1 m below the centre: it turns the load forward, over arms of 0.1 m
+        exact = G / 4 * np.array([1.3, 1.3, 0.7, 0.7])
+        for begun in (memory, skewed):
+            _, last = _quick(advance_steps)(system, start, begun, 0, 20, 1e-3, integrator=method)
+            assert_allclose(last.forces[:4], exact, rtol=1e-6)
+
     def test_restitution_zero(self):
         """A cube that falls flat stays where it lands."""
         system = block(0.0, un.Coulomb(0.3))
@@ -134,6 +151,29 @@ class TestBall:
             end, _ = final(system, start, 1e-3, 600)
             assert_allclose(end.base.position[0], x, atol=1e-3)
             assert abs(end.base_twist[0]) < 1e-12
+
+    def test_rolls_in_a_bowl(self):
+        """It stays on the curved ground, and does not gain energy by being kept there."""
+        radius = 1.0
+        bowl = un.HeightField(lambda x, y: radius - jnp.sqrt(radius**2 - x**2 - y**2))
+        x = 0.3
+        centre = (x, 0, radius - np.sqrt(0.9**2 - x**2))
+        system, start = ball(un.Coulomb(0.5), bowl, base_position=centre)
+        assert abs(float(un.contact_gaps(system, start)[0])) < 1e-12  # the centre is 0.1 m from the bowl
+        assert_allclose(bowl.normal(jnp.asarray(centre)), (radius * np.array([0, 0, 1]) - centre) / 0.9, atol=1e-12)
+        run = un.run(system, start, t_end=4.0, dt=1e-3, save_every=1)
+        assert run.data.contact_penetration.values.max() < G * 1e-6
+        energy = (run.data.energy_kinetic + run.data.energy_potential).values
+        assert np.diff(energy).max() < 1e-9
+        swing = energy[0] - 2 * G * 0.1
+        assert energy[-1] - 2 * G * 0.1 > 0.99 * swing
+        # a pendulum of length 0.9 m with 7/5 of the inertia
+        t, x = run.data.time.values, run.data.base_position.values[:, 0]
+        crossings = t[1:][np.diff(np.sign(x)) != 0]
+        from scipy.special import ellipk
+
+        period = 4 * np.sqrt(7 / 5 * 0.9 / G) * ellipk(np.sin(np.arcsin(0.3 / 0.9) / 2) ** 2)
+        assert_allclose(np.diff(crossings), period / 2, rtol=5e-3)
 
 
 @eqx.filter_jit

@@ -53,15 +53,18 @@ class Problem(NamedTuple):
             parts.append(jnp.concatenate([normal, rest.reshape(-1)]))
         return self.closed * (parts[0] if len(parts) == 1 else jnp.concatenate(parts))
 
+    def normals(self, x: Float[Array, "*n rows"]) -> Float[Array, "*n contacts"]:
+        """The numbers of the normal rows."""
+        return jnp.concatenate([x[..., b.first : b.first + b.count] for b in self.blocks], axis=-1)
+
     def metric(self) -> Float[Array, "rows"]:
-        """Diagonal of G, the same for rows that are projected together."""
+        """Diagonal of G, its mean for rows that are projected together: the same however these are turned."""
         diagonal = (self.Z * self.Z).sum(0)
         parts = []
         for b in self.blocks:
             own, columns, at = b.take(diagonal), [], 0
             for size in (1, *b.law.blocks):
-                largest = own[at : at + size].max(0)
-                columns += [largest] * size
+                columns += [own[at : at + size].mean(0)] * size
                 at += size
             parts.append(jnp.concatenate(columns))
         whole = parts[0] if len(parts) == 1 else jnp.concatenate(parts)
@@ -116,6 +119,9 @@ class AcceleratedProx(ContactSolver):
     def solve(self, problem, guess, memory):
         D, Z, w = problem.metric(), problem.Z, problem.w
         inverse = 1 / D
+        enough = float(
+            len(D)
+        )  # the trace: no curvature is larger; measured ones may be, of changes as small as rounding
 
         def turn(s: _Turn) -> _Turn:
             g = jnp.dot(w + s.ZY, Z) + problem.offset
@@ -123,9 +129,9 @@ class AcceleratedProx(ContactSolver):
             ZP = jnp.dot(Z, P)  # of this size quicker than a sum of products
             change, moved = P - s.Y, ZP - s.ZY
             curvature, bound = (moved * moved).sum(), (D * change * change).sum()
-            fits = curvature <= s.step * bound * (1 + 1e-9)
+            fits = (curvature <= s.step * bound * (1 + 1e-9)) | (s.step >= enough)
             ratio = curvature / jnp.where(bound > 0, bound, 1.0)
-            step = jnp.where(fits, s.step, jnp.maximum(1.05 * ratio, 1.2 * s.step))
+            step = jnp.where(fits, s.step, jnp.minimum(jnp.maximum(1.05 * ratio, 1.2 * s.step), enough))
             # momentum, forgotten where it points uphill
             uphill = ((s.Y - P) * D * (P - s.P)).sum() > 0
             theta = jnp.where(uphill, 1.0, (1 + jnp.sqrt(1 + 4 * s.theta**2)) / 2)
@@ -144,9 +150,10 @@ class AcceleratedProx(ContactSolver):
         one, zero = jnp.ones(()), jnp.zeros(())
         v = jnp.dot(Z, start)
         none = problem.closed.sum() == 0
-        first = _Turn(start, v, start, v, one, RELAX * memory, jnp.zeros((), int), zero, none)
+        first = _Turn(start, v, start, v, one, memory, jnp.zeros((), int), zero, none)
         out = jax.lax.while_loop(lambda s: ~s.done, turn, first)
-        return Solved(out.P, out.step, out.count, out.residual)
+        # what is at rest keeps its step
+        return Solved(out.P, jnp.where(out.count > 1, RELAX * out.step, out.step), out.count, out.residual)
 
 
 class GaussSeidel(ContactSolver):

@@ -11,6 +11,8 @@ from jaxtyping import Array, Float
 
 from undula.model.errors import as_vector, positive
 
+TURNS = 4  # of Newton's method to the nearest point of a height field
+
 
 class Surface(eqx.Module):
     """A surface in the world. One of your own defines `distance`, and keeps its parameters in array fields."""
@@ -47,18 +49,39 @@ class Plane(Surface):
 class HeightField(Surface):
     """Ground of the height z = `height`(x, y) [m], a smooth function that JAX can differentiate.
 
-    The distance is that to the tangent plane below the point: exact for planes, of second order near the ground.
+    The nearest point of the ground is found by Newton's method from the one below; exact unless the ground is hollowed more
+    sharply than what touches it.
     """
 
     height: Callable[[Array, Array], Array] = eqx.field(static=True)
 
     def distance(self, x):
-        z, (a, b) = jax.value_and_grad(self.height, (0, 1))(x[0], x[1])
-        return (x[2] - z) * jax.lax.rsqrt(1 + a * a + b * b)
+        foot = jax.lax.stop_gradient(self._foot(x))  # at the nearest point, moving it changes nothing in first order
+        away = x - jnp.concatenate([foot, self.height(*foot)[None]])
+        return (away * self._upward(foot)).sum()
 
     def normal(self, x):
-        a, b = jax.grad(self.height, (0, 1))(x[0], x[1])
+        return self._upward(self._foot(x))
+
+    def _upward(self, foot: Float[Array, "2"]) -> Float[Array, "3"]:
+        """Unit normal above a point (x, y)."""
+        a, b = jax.grad(self.height, (0, 1))(*foot)
         return jnp.stack([-a, -b, jnp.ones_like(a)]) * jax.lax.rsqrt(1 + a * a + b * b)
+
+    def _foot(self, x: Float[Array, "3"]) -> Float[Array, "2"]:
+        """(x, y) of the nearest point of the ground."""
+        foot = x[:2]
+        for _ in range(TURNS):
+            z, (a, b) = jax.value_and_grad(self.height, (0, 1))(*foot)
+            (aa, ab), (_, bb) = jax.hessian(self.height, (0, 1))(*foot)
+            over = z - x[2]
+            # gradient and Hessian of half the squared distance; where that is not convex, without the curvature
+            slope = foot - x[:2] + over * jnp.stack([a, b])
+            p, q, r = 1 + a * a + over * aa, a * b + over * ab, 1 + b * b + over * bb
+            convex = (p > 0) & (p * r > q * q)
+            p, q, r = (jnp.where(convex, new, old) for new, old in ((p, 1 + a * a), (q, a * b), (r, 1 + b * b)))
+            foot = foot - jnp.stack([r * slope[0] - q * slope[1], p * slope[1] - q * slope[0]]) / (p * r - q * q)
+        return foot
 
 
 class _Round(Surface):

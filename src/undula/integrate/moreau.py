@@ -19,6 +19,7 @@ from undula.constraints.reduction import slip_forces, unknown_velocities
 from undula.constraints.rows import Tree, rows_of, tree_of
 from undula.contact.candidates import Touch, over_unknowns, touch
 from undula.contact.laws import ContactLaw
+from undula.contact.share import shared
 from undula.contact.solvers import AcceleratedProx, Block, ContactSolver, Problem, Solved
 from undula.dynamics.hybrid import driven_motion, given_efforts, on_bodies
 from undula.dynamics.model import efforts_of, inertia_over_base, relative
@@ -32,6 +33,7 @@ from undula.model.topology import Topology
 
 FEW = 4  # contacts that are closed at the same time in most steps of a robot that lifts its body
 TOUCHING = 1e-10  # a gap below is closed: what starts on the ground is not lifted off it by rounding [m]
+PAID = 0.25  # part of the kinetic energy that a step may take to lift what has drifted into a surface
 
 
 class ContactMemory(NamedTuple):
@@ -63,8 +65,8 @@ class ContactMemory(NamedTuple):
 class Moreau(Integrator):
     """Moreau's midpoint rule, with a solver of the contact problem; for systems without contacts too.
 
-    Where rigid contacts do not determine how a load is shared (a flat robot on many spheres), the share is the one that the
-    solver reaches from that of the step before, and at the start from none.
+    Where rigid contacts do not determine how a load is shared (a flat robot on many spheres), they share it as supports of
+    the same stiffness would: see `undula.contact.share`.
 
     Springs, dampers, rods and proportional-derivative controllers are implicit, so that they do not limit the step. `theta`:
     1 takes them at the end of the step, which damps what a step cannot resolve; 1/2 in its middle, which keeps energy.
@@ -119,25 +121,32 @@ class Moreau(Integrator):
 
         # impulses and velocities at the end; the work depends on how many contacts are closed
         touches = [touch(c, system, middle, tree, u) for c in system.contacts]
-        common = _Common(t + dt / 2, middle, tree, H, pick(impulse, which), u, ahead)
+        # what is nearer than it would fall in a step is closed: contacts do not flicker, and share their load
+        near = TOUCHING + dt**2 / 2 * jnp.sqrt((system.gravity**2).sum())
+        closed = [(x.gap <= near).astype(float) for x in touches]
+        common = _Common(t + dt / 2, dt, near, middle, tree, H, pick(impulse, which), u, ahead)
         rooms = _rooms(system)
         if len(rooms) == 1:
-            gain, found = self._solve(system, common, touches, memory, rooms[0])
+            gain, lift, found = self._solve(system, common, touches, closed, memory, rooms[0])
         else:
-            fits = jnp.stack([self._fits(touches, room) for room in rooms])
-            branches = [lambda _, room=room: self._solve(system, common, touches, memory, room) for room in rooms]
-            gain, found = jax.lax.switch(jnp.argmax(fits), branches, None)
+            fits = jnp.stack([self._fits(closed, room) for room in rooms])
+            branches = [
+                lambda _, room=room: self._solve(system, common, touches, closed, memory, room) for room in rooms
+            ]
+            gain, lift, found = jax.lax.switch(jnp.argmax(fits), branches, None)
 
         # second half
         after = ahead + spread(gain, which, jnp.zeros(6 + system.nv))
+        if system.contacts:
+            up = spread(lift, which, jnp.zeros(6 + system.nv))
+            middle = displaced(system.topology, middle, up[:6], up[6:])
         rates = State(middle.base, middle.q, after[:6], after[6:])
         new = driven_motion(system, t + dt, _half(system.topology, rates, dt / 2)[1])[0]  # (83)
         change = (after - u) / dt + jnp.concatenate([_turning(system.topology, new.base_twist), jnp.zeros(system.nv)])
         depth = jnp.concatenate([-x.gap for x in touches]).max(initial=0.0) if touches else jnp.zeros(())
-        closed = _spread([_is_closed(x) for x in touches], system)
-        count = sum((_is_closed(x).sum() for x in touches), jnp.zeros(())).astype(int)
+        count = sum((x.sum() for x in closed), jnp.zeros(())).astype(int)
         return new, ContactMemory(
-            jnp.where(closed > 0, found.P, memory.impulses),
+            jnp.where(_spread(closed, system) > 0, found.P, memory.impulses),
             found.P / dt,
             found.memory,
             change,
@@ -148,24 +157,31 @@ class Moreau(Integrator):
             memory.closings + count,
         )
 
-    def _fits(self, touches: list[Touch], room: tuple[int, ...]) -> Array:
+    def _fits(self, closed: list[Array], room: tuple[int, ...]) -> Array:
         """Whether the closed contacts of each form have room."""
-        return jnp.all(jnp.stack([_is_closed(x).sum() <= n for x, n in zip(touches, room)]))
+        return jnp.all(jnp.stack([x.sum() <= n for x, n in zip(closed, room)]))
 
     def _solve(
-        self, system: System, common: "_Common", touches: list[Touch], memory: ContactMemory, room: tuple[int, ...]
-    ) -> tuple[Float[Array, "n"], Solved]:
-        """Change of the unknown velocities, and impulses of all contacts, if no more are closed than there is `room` for."""
+        self,
+        system: System,
+        common: "_Common",
+        touches: list[Touch],
+        closed: list[Array],
+        memory: ContactMemory,
+        room: tuple[int, ...],
+    ) -> tuple[Float[Array, "n"], Float[Array, "n"], Solved]:
+        """Change of the unknown velocities, displacement out of what is touched, and impulses of all contacts, if no more are
+        closed than there is `room` for."""
         which = unknown_velocities(system)
-        columns, closed, laws, guesses, places, at = [], [], [], [], [], 0
-        for c, x, n in zip(system.contacts, touches, room):
+        columns, taken, depths, laws, guesses, places, at = [], [], [], [], [], [], 0
+        for c, x, is_closed, n in zip(system.contacts, touches, closed, room):
             m, k = len(c.bodies), c.rows
             guess = memory.impulses[at : at + m * k].reshape(k, m)
             at += m * k
-            is_closed = _is_closed(x)
             place = None if n == m else _places(is_closed, n)
             columns.append(over_unknowns(c, system, common.tree, x.rows, place))
-            closed.append(is_closed if place is None else place.sum(1))
+            taken.append(is_closed if place is None else place.sum(1))
+            depths.append(-x.gap if place is None else -(place * x.gap).sum(1))
             guesses.append(guess if place is None else (guess[:, None] * place).sum(-1))
             laws.append(c.law if place is None else jax.tree.map(lambda y, p=place: _taken(p, y), c.law))
             places.append(place)
@@ -173,21 +189,55 @@ class Moreau(Integrator):
         blocks = _blocks(laws, room)
         U, right = dense.factor(common.H, jnp.concatenate([pick(JT, which), common.impulse[:, None]], axis=1))
         Z, w = right[:, :-1], right[:, -1]
-        offset = tmatvec(JT, common.ahead) + _bounce(blocks, tmatvec(JT, common.u))
+        before, given = tmatvec(JT, common.u), tmatvec(JT, common.ahead)
         bound = jnp.zeros_like(w)
         if system.ideal:
             free, w, bound = self._hold(system, common, U, which, Z, w)
-            offset, Z = offset + tmatvec(Z, bound), free
-        problem = Problem(Z, w, offset, _spread(closed, system), blocks)
-        found = self.solver.solve(
-            problem, jnp.concatenate([x.reshape(-1) for x in [*guesses, jnp.zeros(0)]]), memory.step
-        )
-        gain = dense.back_substituted(U, bound + w + matvec(Z, found.P))
+            given, Z = given + tmatvec(Z, bound), free
+        problem = Problem(Z, w, given + _bounce(blocks, before), _spread(taken, system), blocks)
+        guess = shared(problem, jnp.concatenate([x.reshape(-1) for x in [*guesses, jnp.zeros(0)]]))
+        found = self.solver.solve(problem, guess, memory.step)
+        pushed = w + matvec(Z, found.P)
+        gain = dense.back_substituted(U, bound + pushed)
+        lift = jnp.zeros_like(gain)
+        if blocks:
+            end = given + tmatvec(Z, pushed)
+            lost = -(found.P * (before + end)).sum() / 2
+            # what leaves by itself need not be lifted
+            depth = jnp.maximum(jnp.concatenate(depths) - common.near - common.dt * problem.normals(end), 0.0)
+            gain, lift = self._lifted(system, common, problem, U, problem.normals(problem.closed) * depth, gain, lost)
         parts = []
         for b, place in zip(blocks, places):
             own = b.take(found.P)
             parts.append((own if place is None else (own[:, :, None] * place).sum(1)).reshape(-1))
-        return gain, found._replace(P=jnp.concatenate([*parts, jnp.zeros(0)]))
+        return gain, lift, found._replace(P=jnp.concatenate([*parts, jnp.zeros(0)]))
+
+    def _lifted(
+        self, system: System, common: "_Common", problem: Problem, U: Array, depth: Array, gain: Array, lost: Array
+    ) -> tuple[Float[Array, "n"], Float[Array, "n"]]:
+        """(change of the velocities, displacement) that take bodies out of what they have drifted into, without energy.
+
+        Velocities along a curved surface leave it, and impacts are found when they have happened. The displacement goes down
+        the slope of the sum of squares of the depths. Its work is taken from what the contacts dissipate (`lost`: all that
+        the bodies gained on their way in is part of it), then from the motion; a body at rest stays where it is.
+        """
+        which = unknown_velocities(system)
+        N, scale = problem.normals(problem.Z), problem.normals(problem.metric())
+        y = jnp.dot(N, depth / scale)
+        reach = jnp.dot(y, N)
+        y = y * jnp.minimum((reach * depth).sum() / jnp.maximum((reach * reach).sum(), 1e-300), 1.0)
+        work, lost = jnp.maximum(-(problem.w * y).sum() / common.dt, 0.0), jnp.maximum(lost, 0.0)
+        ahead = pick(common.ahead, which)
+        after = ahead + gain
+        if system.ideal or len(which) < 6 * (system.topology.base_role == "free") + system.nv:
+            most, slower = lost, jnp.ones(())  # what is driven or held cannot be slowed down
+        else:
+            moving = U @ after
+            kinetic = jnp.maximum((moving * moving).sum() / 2, 1e-300)
+            most = lost + PAID * kinetic
+            slower = jnp.sqrt(1 - jnp.maximum(jnp.minimum(work, most) - lost, 0.0) / kinetic)
+        part = jnp.where(work > most, most / jnp.where(work > 0, work, 1.0), 1.0)
+        return slower * after - ahead, dense.back_substituted(U, part * y)
 
     def _hold(self, system: System, common: "_Common", U: Array, which: np.ndarray, Z: Array, w: Array):
         """Constraints hold exactly: what they forbid is taken out of the problem of the contacts.
@@ -204,9 +254,11 @@ class Moreau(Integrator):
 
 class _Common(NamedTuple):
     """What does not depend on the contacts: the middle of the step, inertia, impulses of the forces, and velocities at the
-    start (`u`) and at the end, if only what is driven changes (`ahead`)."""
+    start (`u`) and at the end, if only what is driven changes (`ahead`); gaps below `near` [m] are closed."""
 
     t: Any
+    dt: Any
+    near: Any
     middle: State
     tree: Tree
     H: Float[Array, "n n"]
@@ -225,10 +277,6 @@ def _rooms(system: System) -> list[tuple[int, ...]]:
         return [whole]
     few = tuple(FEW if m > 2 * FEW else m for m in whole)
     return sorted({tuple(whole[:i] + few[i:]) for i in range(len(whole) + 1)})
-
-
-def _is_closed(x: Touch) -> Float[Array, "m"]:
-    return (x.gap <= TOUCHING).astype(float)
 
 
 def _places(closed: Float[Array, "m"], room: int) -> Float[Array, "room m"]:
