@@ -384,6 +384,58 @@ def test_energy_never_grows():
     assert np.diff(energy).max() < (G * 1e-3) ** 2 / 8 and energy[-1] < 0.3 * energy[0]
 
 
+class TestGradients:
+    """Against differences: of the displacement over the friction and the amplitude of a gait."""
+
+    exact = un.Moreau(un.AcceleratedProx(tolerance=1e-13, most=20_000))
+    at = jnp.asarray([0.3, 0.5])
+
+    def displacement(self, system, start, steps, shares):
+        """A function of (friction, amplitude); the amplitudes of the controllers are `shares` of it."""
+
+        def moved(x):
+            mine = eqx.tree_at(lambda s: s.contacts[0].law.mu, system, jnp.full_like(system.contacts[0].law.mu, x[0]))
+            sizes = [x[1] * share for share in shares]
+            mine = eqx.tree_at(lambda s: [e.law.reference.amplitude for e in s.efforts], mine, sizes)
+            states = un.simulate(mine, start, 1e-3, steps, integrator=self.exact)
+            return states.base.position[-1, 0], states
+
+        return moved
+
+    def differences(self, function, h=1e-6):
+        return [(function(self.at.at[i].add(h))[0] - function(self.at.at[i].add(-h))[0]) / (2 * h) for i in (0, 1)]
+
+    def test_contacts_change(self):
+        """Three links that lift and set down a sphere each, in reverse mode."""
+        b = un.Builder("crawler")
+        b.base("link1", role="free", mass=0.7, inertia=1e-3)
+        for i in (2, 3):
+            where = dict(position=(-0.06 if i == 2 else -0.12, 0, 0), com=(-0.06, 0, 0))
+            b.body(f"link{i}", f"link{i - 1}", un.Universal((0, 0, 1), (0, -1, 0)), mass=0.7, inertia=1e-3, **where)
+        for i in (1, 2, 3):
+            b.contact(
+                f"foot{i}", f"link{i}", un.Plane(), un.Coulomb(0.3), centre=(0 if i == 1 else -0.06, 0, 0), radius=0.05
+            )
+        for axis, size, phase in (("first", 0.5, 0.0), ("second", 0.3, 1.5)):
+            law = un.ProportionalDerivative(40.0, 0.2, un.TravellingWave(2, size, 12.0, 0.9, phase))
+            b.force([f"link{i}.{axis}" for i in (2, 3)], law)
+        system = b.build()
+        start = system.state(base_position=(0, 0, 0.06))
+        moved = self.displacement(system, start, 300, (1.0, 0.6))
+        (value, states), slope = _quick(jax.value_and_grad(moved, has_aux=True))(self.at)
+        closed = np.asarray(jax.vmap(lambda s: un.contact_gaps(system, s))(states)) < 1e-5
+        assert (np.diff(closed.astype(int), axis=0) != 0).sum() > 4 and 0.1 < closed.mean() < 0.9
+        assert abs(value) > 1e-3
+        assert_allclose(slope, self.differences(_quick(moved)), rtol=1e-5)
+
+    def test_shared_load(self):
+        """Six spheres of three links on the ground, which a flat robot needs four of: the rule of the shares decides."""
+        setup = gallery.load("aiko-lateral-isotropic").setup(n=3, rate_h=4.0)
+        moved = self.displacement(setup.system, setup.state, 100, (1.0, 0.0))
+        slope = _quick(jax.jacfwd(lambda x: moved(x)[0]))(self.at)
+        assert_allclose(slope, self.differences(_quick(moved)), rtol=1e-2)
+
+
 class TestRefusals:
     @pytest.mark.parametrize(
         "make, words",

@@ -18,6 +18,7 @@ from undula.constraints.decompose import decompose
 from undula.constraints.reduction import slip_forces, unknown_velocities
 from undula.constraints.rows import Tree, rows_of, tree_of
 from undula.contact.candidates import Touch, over_unknowns, touch
+from undula.contact.derivative import solved
 from undula.contact.laws import ContactLaw
 from undula.contact.share import shared
 from undula.contact.solvers import AcceleratedProx, Block, ContactSolver, Problem, Solved
@@ -122,7 +123,7 @@ class Moreau(Integrator):
         # impulses and velocities at the end; the work depends on how many contacts are closed
         touches = [touch(c, system, middle, tree, u) for c in system.contacts]
         # what is nearer than it would fall in a step is closed: contacts do not flicker, and share their load
-        near = TOUCHING + dt**2 / 2 * jnp.sqrt((system.gravity**2).sum())
+        near = TOUCHING + dt**2 / 2 * jnp.sqrt((jax.lax.stop_gradient(system.gravity) ** 2).sum())
         closed = [(x.gap <= near).astype(float) for x in touches]
         common = _Common(t + dt / 2, dt, near, middle, tree, H, pick(impulse, which), u, ahead)
         rooms = _rooms(system)
@@ -196,7 +197,7 @@ class Moreau(Integrator):
             given, Z = given + tmatvec(Z, bound), free
         problem = Problem(Z, w, given + _bounce(blocks, before), _spread(taken, system), blocks)
         guess = shared(problem, jnp.concatenate([x.reshape(-1) for x in [*guesses, jnp.zeros(0)]]))
-        found = self.solver.solve(problem, guess, memory.step)
+        found = solved(problem, jax.lax.stop_gradient(guess), jax.lax.stop_gradient(memory.step), self.solver)
         pushed = w + matvec(Z, found.P)
         gain = dense.back_substituted(U, bound + pushed)
         lift = jnp.zeros_like(gain)
@@ -225,7 +226,7 @@ class Moreau(Integrator):
         N, scale = problem.normals(problem.Z), problem.normals(problem.metric())
         y = jnp.dot(N, depth / scale)
         reach = jnp.dot(y, N)
-        y = y * jnp.minimum((reach * depth).sum() / jnp.maximum((reach * reach).sum(), 1e-300), 1.0)
+        y = y * jnp.minimum(_ratio((reach * depth).sum(), (reach * reach).sum()), 1.0)
         work, lost = jnp.maximum(-(problem.w * y).sum() / common.dt, 0.0), jnp.maximum(lost, 0.0)
         ahead = pick(common.ahead, which)
         after = ahead + gain
@@ -233,10 +234,10 @@ class Moreau(Integrator):
             most, slower = lost, jnp.ones(())  # what is driven or held cannot be slowed down
         else:
             moving = U @ after
-            kinetic = jnp.maximum((moving * moving).sum() / 2, 1e-300)
+            kinetic = (moving * moving).sum() / 2
             most = lost + PAID * kinetic
-            slower = jnp.sqrt(1 - jnp.maximum(jnp.minimum(work, most) - lost, 0.0) / kinetic)
-        part = jnp.where(work > most, most / jnp.where(work > 0, work, 1.0), 1.0)
+            slower = jnp.sqrt(1 - _ratio(jnp.maximum(jnp.minimum(work, most) - lost, 0.0), kinetic))
+        part = jnp.where(work > most, _ratio(most, work), 1.0)
         return slower * after - ahead, dense.back_substituted(U, part * y)
 
     def _hold(self, system: System, common: "_Common", U: Array, which: np.ndarray, Z: Array, w: Array):
@@ -316,6 +317,11 @@ def _turning(top: Topology, twist: Float[Array, "6"]) -> Float[Array, "6"]:
 
 def _stack(state: State) -> Float[Array, "n"]:
     return jnp.concatenate([state.base_twist, state.v])
+
+
+def _ratio(a: Float[Array, ""], b: Float[Array, ""]) -> Float[Array, ""]:
+    """a / b, and 0 where b is 0."""
+    return jnp.where(b > 0, a / jnp.where(b > 0, b, 1.0), 0.0)
 
 
 def _some(matrix: Float[Array, "nv nv"], which: np.ndarray) -> Float[Array, "n n"]:
