@@ -138,11 +138,9 @@ class Moreau(Integrator):
 
         # second half
         after = ahead + spread(gain, which, jnp.zeros(6 + system.nv))
-        if system.contacts:
-            up = spread(lift, which, jnp.zeros(6 + system.nv))
-            middle = displaced(system.topology, middle, up[:6], up[6:])
         rates = State(middle.base, middle.q, after[:6], after[6:])
-        new = driven_motion(system, t + dt, _half(system.topology, rates, dt / 2)[1])[0]  # (83)
+        up = spread(lift, which, jnp.zeros(6 + system.nv)) if system.contacts else None
+        new = driven_motion(system, t + dt, _half(system.topology, rates, dt / 2, up)[1])[0]  # (83)
         change = (after - u) / dt + jnp.concatenate([_turning(system.topology, new.base_twist), jnp.zeros(system.nv)])
         depth = jnp.concatenate([-x.gap for x in touches]).max(initial=0.0) if touches else jnp.zeros(())
         count = sum((x.sum() for x in closed), jnp.zeros(())).astype(int)
@@ -293,18 +291,19 @@ def _taken(place: Float[Array, "room m"], x: Float[Array, "m *n"]) -> Float[Arra
     return jnp.tensordot(place + first, x, 1)
 
 
-def _half(top: Topology, state: State, h: Any) -> tuple[State, State]:
+def _half(top: Topology, state: State, h: Any, lift: Array | None = None) -> tuple[State, State]:
     """(the state with the base's velocity in the axes that it has h later, the state then), at constant velocities.
 
     A free base moves straight on and turns at the same time; its velocity is that of its origin, in axes that do not turn.
+    `lift` (6 + nv,): a displacement besides that of the velocities.
     """
+    moves = h * _stack(state) if lift is None else h * _stack(state) + lift
     if top.base_role != "free":
-        return state, displaced(top, state, h * state.base_twist, h * state.v)
-    V, W = state.base_twist[:3], state.base_twist[3:]
-    turn = so3.exp(h * W)
-    later = se3.Pose(state.base.apply(h * V), so3.normalise(so3.multiply(state.base.quaternion, turn)))
-    twist = jnp.concatenate([tmatvec(so3.to_matrix(turn), V), W])
-    moved = displaced(top, state, jnp.zeros(6), h * state.v)
+        return state, displaced(top, state, moves[:6], moves[6:])
+    turn = so3.exp(moves[3:6])
+    later = se3.Pose(state.base.apply(moves[:3]), so3.normalise(so3.multiply(state.base.quaternion, turn)))
+    twist = jnp.concatenate([tmatvec(so3.to_matrix(turn), state.base_twist[:3]), state.base_twist[3:]])
+    moved = displaced(top, state, jnp.zeros(6), moves[6:])
     return State(state.base, state.q, twist, state.v), State(later, moved.q, twist, state.v)
 
 
