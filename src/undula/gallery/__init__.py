@@ -47,6 +47,8 @@ NAMES = (
     "aiko-sidewinding",
     "block-on-slope",
     "bouncing-ball",
+    "rolling-ball",
+    "woodpecker",
 )
 
 
