@@ -49,6 +49,8 @@ NAMES = (
     "bouncing-ball",
     "rolling-ball",
     "woodpecker",
+    "hopper",
+    "walker",
 )
 
 
