@@ -142,7 +142,7 @@ class TestWoodpecker:
         path, beats = Toy(exact=True).run((start[0], start[1], start[1] + start[2]), self.RATES, 1e-4, 3000)
         assert found["beats"] == len(beats) == 2
         ours = data.position.values[:3000]
-        assert_allclose(ours[:, 0], path[:, 0], atol=2e-4)  # of 34 mm
+        assert_allclose(ours[:, 0], path[:, 0], atol=2e-5)  # of 34 mm
         assert_allclose(found["frequency"], 1 / np.diff(beats)[0], rtol=5e-3)
         assert_allclose(found["swing"], path[:, 2].min(), rtol=1e-3)
         jammed = (data.time.values > 0.035) & (data.time.values < 0.055)

@@ -71,7 +71,7 @@ SCENARIO = Scenario(
     parameters=(
         Parameter("frequency", 2.5, "Hz", "rhythm of the leg", low=0, open_low=True),
         Parameter("stroke", 0.04, "m", "amplitude of the leg's rest length", low=0),
-        Parameter("swing", 0.2, "rad", "amplitude of the hip; 0: hops on the spot"),
+        Parameter("swing", 0.2, "rad", "amplitude of the hip; 0: hops on the spot", low=-1, high=1),
         Parameter("lead", 2.2, "rad", "phase of the hip, ahead of the stroke"),
         Parameter("stiffness", 1000.0, "N/m", "stiffness of the leg", low=0, open_low=True),
         Parameter("damping", 12.0, "N s/m", "damping of the leg", low=0),

@@ -80,7 +80,7 @@ def _bird() -> list[un.Shape]:
 def metrics(setup: Setup, data) -> dict[str, float]:
     t, height = data.time.values, data.position.sel(coordinate="height").values
     gap = data.contact_gap.sel(contact="beak").values
-    near = (gap[1:-1] <= gap[:-2]) & (gap[1:-1] < gap[2:]) & (gap[1:-1] < 1e-4)
+    near = (gap[1:-1] <= gap[:-2]) & (gap[1:-1] < gap[2:]) & (gap[1:-1] < 3e-4)
     beats = t[1 + np.flatnonzero(near)]
     period = np.diff(beats).mean() if len(beats) > 1 else np.nan
     drop = -np.diff(np.interp(beats, t, height)).mean() if len(beats) > 1 else np.nan
