@@ -361,7 +361,7 @@ class TestWalker:
             return np.append(half, rates) - z
 
         half, *rates = fsolve(change, [0.27, 1.1, 0.4], xtol=1e-10)
-        # published to four digits, for the same robot on the same slope
+        # the values that circulate for this robot and slope, to four digits
         assert_allclose([half - compass.slope, half + compass.slope], [0.2187, 0.3234], atol=1e-4)
         assert_allclose(rates, [1.0918, 0.3772], rtol=1e-3)
         period, length = compass.step(half, rates)[2], 2 * np.sin(half)
