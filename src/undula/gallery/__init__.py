@@ -47,6 +47,10 @@ NAMES = (
     "aiko-sidewinding",
     "block-on-slope",
     "bouncing-ball",
+    "rolling-ball",
+    "woodpecker",
+    "hopper",
+    "walker",
 )
 
 

@@ -3,6 +3,7 @@
 import numpy as np
 
 import undula as un
+from undula.gallery.measures import halt
 from undula.gallery.scenario import Parameter, Scenario, Setup
 
 SIZE = (0.2, 0.15, 0.1)
@@ -30,16 +31,8 @@ def build(p: dict) -> Setup:
 
 def metrics(setup: Setup, data) -> dict[str, float]:
     speed = np.sqrt((data.base_twist.values[:, :3] ** 2).sum(1))
-    t, path = data.time.values, data.base_position.values
-    moving = np.flatnonzero(speed > 1e-4 * speed.max())
-    last = moving[-1] if len(moving) else 0
-    if last == len(t) - 1:
-        stop = np.nan  # it does not stop
-    elif last == 0:
-        stop = 0.0
-    else:  # between two samples, at the deceleration before
-        rate = (speed[last - 1] - speed[last]) / (t[last] - t[last - 1])
-        stop = t[last] + speed[last] / rate
+    path = data.base_position.values
+    stop = halt(data.time.values, speed)
     return {
         "final_speed": speed[-1],
         "stop_time": stop,

@@ -35,4 +35,6 @@ def bar(
     start, way = np.asarray(a, dtype=float), np.subtract(b, a)
     length = float(np.linalg.norm(way))
     turn = np.array([length + way[2], -way[1], way[0], 0.0])  # from z to the bar, by the shortest way
+    if length + way[2] < 1e-9 * length:
+        turn = np.array([0.0, 1.0, 0.0, 0.0])  # straight down
     return Shape("capsule", (radius, length), tuple(start + way / 2), tuple(turn / np.linalg.norm(turn)), colour)

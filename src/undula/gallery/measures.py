@@ -110,3 +110,15 @@ def headings(data: "xr.Dataset", body: str, axis: int = 0, plane: tuple[int, int
 
     R = Rotation.from_quat(data.body_quaternion.sel(body=body).values, scalar_first=True).as_matrix()
     return np.unwrap(np.arctan2(R[:, plane[1], axis], R[:, plane[0], axis]))
+
+
+def halt(t: np.ndarray, speed: np.ndarray) -> float:
+    """When [s] what friction slows comes to rest: between two samples, at the deceleration before; nan if it does not."""
+    size = np.abs(speed)
+    moving = np.flatnonzero(size > 1e-4 * size.max())
+    last = moving[-1] if len(moving) else 0
+    if last == len(t) - 1:
+        return np.nan
+    if last == 0:
+        return float(t[0])
+    return float(t[last] + size[last] * (t[last] - t[last - 1]) / (size[last - 1] - size[last]))
