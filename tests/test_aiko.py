@@ -9,7 +9,9 @@ import pytest
 
 import undula as un
 from undula import gallery
+from undula.gallery.scenario import run_scenario
 from undula.integrate.base import Motion
+from undula.integrate.controlled import check_references
 from undula.integrate.simulate import advance_steps
 
 G = 9.81
@@ -330,3 +332,46 @@ def link_velocities(p, R, at):
         v = v - np.cross(w, R[i + 1] @ half)
         out.append(np.concatenate([v, w]))
     return np.array(out)
+
+
+class TestRefusals:
+    """What a step cannot do is said before anything runs, or when it has gone wrong."""
+
+    def arm(self, kp, reference):
+        b = un.Builder("arm")
+        b.base("ground")
+        b.body("arm", "ground", un.Revolute((0, -1, 0)), mass=1.0, com=(0.5, 0, 0), inertia=0.01)
+        b.force("arm", un.ProportionalDerivative(kp, 1.0, reference))
+        return b.build()
+
+    @pytest.mark.parametrize(
+        "reference, words",
+        [
+            (un.Function(lambda t: 1 / (0.5 - t)), "of 'arm' is inf at t = 0.5 s; it must be finite"),
+            (un.Function(lambda t: jnp.exp(60 * t)), r"is 1\S* at t = 0\.3\S* s; it must be finite, and below 1e\+09"),
+            (un.Function(lambda t: jnp.nan * t), "is nan at t = 0 s; it must be finite"),
+            # as fast as the steps: from step to step it stays where it is
+            (un.Sinusoid(0.5, 200 * np.pi), "is too fast for dt = 0.01 s, .*; dt must be at most 0.0016 s"),
+        ],
+    )
+    def test_references(self, reference, words):
+        with pytest.raises(un.UndulaError, match=words):
+            un.run(self.arm(100.0, reference), t_end=1.0, dt=0.01)
+
+    def test_gait(self):
+        with pytest.raises(un.UndulaError, match=r"controller of 'link2\.first' is too fast for dt = 0\.00025 s"):
+            run_scenario(gallery.load("aiko-sidewinding"), {"rate_h": 1e4, "n": 3})
+
+    def test_what_a_step_can_follow_is_not_refused(self):
+        """A turn at a constant rate, a jump, and a wave of three steps a radian."""
+        reference = un.Waiting(un.Polynomial([0.0, 300.0]), 0.5), un.Sinusoid(0.5, 33.0)
+        for law in reference:
+            check_references(self.arm(1.0, law), 100, 0.01)
+
+    def test_stiff(self):
+        """A controller that is too stiff for an explicit step; sqrt(1e4 / 0.26) = 196 rad/s by hand."""
+        run = un.run(self.arm(1e4, 0.3), t_end=5.0, dt=0.02, save_every=1)
+        assert run.status == "failed" and run.data.sizes["time"] > 5
+        assert "too stiff for RungeKutta4 with dt = 0.02 s: dt must be below about 0.01 s" in run.message
+        with pytest.raises(un.UndulaError, match="kp = nan is not allowed; it must be finite"):
+            self.arm(np.nan, 0.0)
