@@ -129,7 +129,8 @@ class TestBall:
         system, start = ball(un.Coulomb(0.3), bowl, base_position=(0, 0, 0.1))
         end, memory = final(system, start, 1e-3, 200)
         assert_allclose(memory.forces[0], 2 * G, rtol=1e-9)
-        for surface, x in ((un.Post((0.5, 0), 0.2), 0.2), (un.Ball((0.6, 0, 0.1), 0.3), 0.2)):
+        posts = un.Posts([(-0.5, 0), (0.5, 0)], 0.2)
+        for surface, x in ((un.Post((0.5, 0), 0.2), 0.2), (posts, 0.2), (un.Ball((0.6, 0, 0.1), 0.3), 0.2)):
             system, start = ball(un.Coulomb(0.0), surface, gravity=0.0, base_twist=(1.0, 0, 0, 0, 0, 0))
             end, _ = final(system, start, 1e-3, 600)
             assert_allclose(end.base.position[0], x, atol=1e-3)
@@ -352,6 +353,8 @@ class TestRefusals:
             (lambda: un.Coulomb(0.1, restitution=1.5), "restitution = 1.5; it must be between 0 and 1"),
             (lambda: un.Coulomb(0.1, across=0.5), "across = 0.5 needs a direction"),
             (lambda: un.Post((0, 0), -1.0), "radius of the post = -1.0 m; it must be positive"),
+            (lambda: un.Posts([], 0.1), "places of the posts = .*; it must be one"),
+            (lambda: un.Posts([(0, 0)], [0.1, 0.2]), "radii of the posts: 2 were given; there are 1 posts"),
             (lambda: un.Plane(normal=(0, 0, 0)), "length of the normal of the plane = 0.0; it must be positive"),
             (lambda: un.Moreau(theta=0.2), "theta = 0.2; it must be between 0.5 and 1"),
         ],

@@ -20,6 +20,7 @@ from undula._startup import UndulaWarning
 from undula._version import __version__
 from undula.constraints.assembly import admissible
 from undula.constraints.classify import classify
+from undula.contact.candidates import surroundings
 from undula.contact.separate import contact_gaps
 from undula.integrate.base import External, Integrator, Motion
 from undula.integrate.controlled import check_references, stiffness_limit
@@ -225,6 +226,7 @@ def run(
         message=message,
         shapes=json.dumps([[asdict(shape) for shape in shapes] for shapes in system.shapes]),
         parents=json.dumps([-1, *system.topology.parents]),
+        surroundings=json.dumps(surroundings(system, joined.bodies.position)),
     )
     return Run(
         to_dataset(system, joined, attributes, noted),
