@@ -1,5 +1,7 @@
 """Contact: closed forms, the laws themselves, invariants, another solver."""
 
+import json
+
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -176,6 +178,9 @@ class TestRoles:
         pull = -0.05 * 64 * np.sin(8 * t)
         assert_allclose(force, 4 * G + pull, atol=1e-4)
         assert_allclose(run.data.effort.values[1:, 0], G + pull, atol=1e-4)
+        assert json.loads(run.data.attrs["surroundings"]) == [
+            {"kind": "plane", "normal": [0, 0, 1], "point": [0, 0, 0]}
+        ]
 
     def test_stiff_controller(self):
         """A controller far too stiff for the step: implicit, it holds its arm; the effort is the weight's."""
