@@ -375,3 +375,36 @@ class TestRefusals:
         assert "too stiff for RungeKutta4 with dt = 0.02 s: dt must be below about 0.01 s" in run.message
         with pytest.raises(un.UndulaError, match="kp = nan is not allowed; it must be finite"):
             self.arm(np.nan, 0.0)
+
+
+class TestElsewhere:
+    def test_posts_push_it_forward(self):
+        """The gait that friction alone takes backward; the posts' push is the ground's drag, a part of mu m g."""
+        setup = gallery.load("aiko-obstacles").setup()
+        run = un.run(setup.system, setup.state(setup.system), t_end=1.4, dt=2e-3, save_every=1)
+        assert run.ok
+        moved = run.data.body_position.values.mean(1)
+        assert moved[-1, 0] - moved[0, 0] > 0.15
+        posts = run.data.contact.str.endswith(".1").values
+        push, drag = (run.data.contact_force.values[350:, x, 0].sum(1).mean() for x in (posts, ~posts))
+        assert 0.4 < push / (0.2 * 7.5 * G) < 1.0 and drag == pytest.approx(-push, rel=0.1)
+
+    @pytest.mark.parametrize(
+        "slope, changed, expected",
+        [
+            (0.3, dict(mu_x=0.0, mu_y=1e-9, heading=0.4), -np.sin(0.3)),  # whatever the gait
+            (0.3, dict(amplitude_h=0.0), 0.1 * np.cos(0.3) - np.sin(0.3)),  # straight, down along its links
+            (0.09, dict(amplitude_h=0.0), 0.0),  # tan(slope) < 0.1
+        ],
+    )
+    def test_slope(self, slope, changed, expected):
+        """Its centre of mass as a block's: acceleration up the slope over g, nothing across."""
+        p = defaults("aiko-slope", n=4, slope=slope, **changed)
+        setup = gallery.load("aiko-slope").setup(n=4, slope=slope, **changed)
+        run = un.run(setup.system, setup.state, t_end=0.3, dt=1e-3, integrator=un.Moreau(un.GaussSeidel()))
+        assert run.ok
+        data = run.data
+        moved = np.subtract(*(places(p, At.sample(data, k))[0].mean(0) for k in (-1, 0)))
+        up = np.array([np.cos(slope), 0, np.sin(slope)])
+        assert moved @ up == pytest.approx(expected * G * 0.3**2 / 2, abs=1e-4)
+        assert np.abs(moved - up * (moved @ up)).max() < 1e-4

@@ -387,6 +387,13 @@ class TestRefusals:
         free = un.separated(system, deep)
         assert_allclose(un.contact_gaps(system, free), 0, atol=1e-9)
 
+    def test_far_inside(self):
+        """A chain that lies through posts is bent around them, by angles that it can have."""
+        setup = gallery.load("aiko-obstacles").setup(n=8, post_shift=-0.2)
+        moved = setup.state(setup.system)
+        assert_allclose(np.minimum(un.contact_gaps(setup.system, moved), 0), 0, atol=1e-9)
+        assert np.abs(np.asarray(moved.q)).max() < np.pi
+
     def test_method(self):
         system = block()
         with pytest.raises(
