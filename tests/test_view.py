@@ -471,7 +471,9 @@ def test_outlines(touched):
     assert len(shapes.outline(drawn[0], 0, 1)) == len(shapes.outline(drawn[-1], 0, 1)) == 0  # from above they hide all
     cut = shapes.outline(drawn[4], 0, 2)
     np.testing.assert_allclose(cut[:, 1], 0.1 * cut[:, 0] - 2, rtol=1e-4)
-    assert plots._path(touched) is not None
+    with_them, without = (plots._path(x).axes[0] for x in (touched, touched.assign_attrs(surroundings="[]")))
+    assert len(with_them.patches) == 6 and not without.patches
+    assert with_them.get_xlim() == without.get_xlim()  # the robot fills the figure as before
 
 
 def test_unknown_surroundings_are_refused(touched):

@@ -119,6 +119,7 @@ def _motion(data: xr.Dataset) -> Any:
 
 def _path(data: xr.Dataset) -> Any:
     from matplotlib.collections import LineCollection
+    from matplotlib.patches import Polygon
 
     lines, origins = shapes.sticks(data)
     base, t = data["base_position"].values, data["time"].values
@@ -129,11 +130,9 @@ def _path(data: xr.Dataset) -> Any:
     figure, ax = _map_axes(data, np.maximum((high - low)[[i, j]] / size, 0.1))
     norm, colour = _time_colours(t)
     for shape in shapes.surroundings(data):
-        edge = shapes.outline(shape, i, j).T
-        if shape["kind"] == "relief":
-            ax.plot(*edge, color=AROUND, lw=2, zorder=0)
-        else:
-            ax.fill(*edge, color=AROUND, zorder=0)
+        edge, line = shapes.outline(shape, i, j), shape["kind"] == "relief"
+        if len(edge):  # an artist, so that the limits stay those of the robot
+            ax.add_artist(Polygon(edge, closed=not line, fill=not line, color=AROUND, lw=2 * line, zorder=0))
     moves = bool(shapes.moving(base, size).any())
     if moves:
         ax.plot(base[:, i], base[:, j], color=GREY, lw=1.2, zorder=1, label="path of the base")
