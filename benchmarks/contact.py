@@ -6,7 +6,9 @@ Steps of 1/4000 s, compilation apart. MuJoCo has the same links, spheres and gai
 no friction that depends on a direction of the body, so that the run with anisotropic friction is undula's alone.
 """
 
+import sys
 import time
+from pathlib import Path
 
 import undula as un  # first: it sets what JAX reads when it starts
 
@@ -16,17 +18,15 @@ import jax.numpy as jnp  # isort: skip
 import numpy as np  # isort: skip
 
 from undula import gallery  # isort: skip
-from undula.gallery import aiko  # isort: skip
 from undula.integrate.base import Motion  # isort: skip
 from undula.integrate.simulate import advance_steps  # isort: skip
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
+from mujoco_aiko import Twin  # isort: skip
 
 RUNS = ("aiko-sidewinding", "aiko-lateral-isotropic", "aiko-lateral")
 DT = 1 / 4000
 DOCUMENT = {"aiko-sidewinding": 426.0, "aiko-lateral-isotropic": 78.0, "aiko-lateral": 78.0}
-
-
-def defaults(name: str, **changes) -> dict:
-    return {x.name: x.default for x in gallery.load(name).parameters} | changes
 
 
 def ours(name: str, seconds: float, dt: float = DT, **changes) -> tuple[float, float, np.ndarray]:
@@ -56,61 +56,11 @@ def ours(name: str, seconds: float, dt: float = DT, **changes) -> tuple[float, f
 
 def theirs(name: str, seconds: float) -> tuple[float, np.ndarray]:
     """The same by MuJoCo, in a loop of Python that sets the references."""
-    import mujoco
-
-    p = defaults(name)
-    model = mujoco.MjModel.from_xml_string(_xml(p))
-    data = mujoco.MjData(model)
-    soft = name == "aiko-sidewinding"
-    horizontal, vertical = aiko.gait(p, soft)
-    steps = round(seconds / DT)
-    times = jnp.arange(steps) * DT
-    both = [
-        [np.asarray(x) for x in jax.jit(jax.vmap(lambda t, law=law: law(t)[:2]))(times)]
-        for law in (horizontal, vertical)
-    ]
-    wanted = np.empty((steps, 2 * (p["n"] - 1)))
-    for k, way in enumerate("hv"):
-        value, rate = both[k]
-        wanted[:, k::2] = value + p[f"kd_{way}"] / p[f"kp_{way}"] * rate
-    start = gallery.load(name).setup().state
-    data.qpos[:3], data.qpos[3:7] = np.asarray(start.base.position), np.asarray(start.base.quaternion)
-    data.qpos[7:] = np.asarray(start.q)
-    mujoco.mj_forward(model, data)
-    marks = {}
+    twin = Twin(name, seconds, DT)
     started = time.perf_counter()
-    for k in range(steps):
-        if k == round(1 / DT):
-            marks["early"] = data.subtree_com[1].copy()
-        data.ctrl[:] = wanted[k]
-        mujoco.mj_step(model, data)
+    centres = twin.centres()
     took = time.perf_counter() - started
-    return took / seconds, (data.subtree_com[1] - marks["early"]) / (seconds - 1)
-
-
-def _xml(p: dict) -> str:
-    """The robot in MuJoCo's language."""
-    L, r, s, m = p["length"], p["radius"], p["sphere_offset"], p["mass"] / p["n"]
-    inertia = f"{p['inertia_long']} {p['inertia_across']} {p['inertia_across']}"
-
-    def link(i: int) -> str:
-        c = 0.0 if i == 1 else -L / 2
-        joints = "<freejoint/>" if i == 1 else f'<joint name="h{i}" axis="0 0 1"/><joint name="v{i}" axis="0 -1 0"/>'
-        place = f"0 0 {r}" if i == 1 else f"{-L / 2 if i == 2 else -L} 0 0"
-        spheres = "".join(f'<geom type="sphere" size="{r}" pos="{c + x} 0 0" mass="0"/>' for x in (s, -s))
-        inside = link(i + 1) if i < p["n"] else ""
-        return f'<body pos="{place}">{joints}<inertial pos="{c} 0 0" mass="{m}" diaginertia="{inertia}"/>{spheres}{inside}</body>'
-
-    motors = "".join(
-        f'<position joint="{way}{i}" kp="{p[f"kp_{way}"]}" kv="{p[f"kd_{way}"]}"/>'
-        for i in range(2, p["n"] + 1)
-        for way in "hv"
-    )
-    return f"""<mujoco><option timestep="{DT}" cone="elliptic" integrator="implicitfast"/>
-      <compiler angle="radian"/>
-      <default><geom friction="{p["mu_x"]} 0 0" condim="3" contype="1" conaffinity="2"/></default>
-      <worldbody><geom type="plane" size="9 9 1" contype="2" conaffinity="1" friction="{p["mu_x"]} 0 0"/>{link(1)}</worldbody>
-      <actuator>{motors}</actuator></mujoco>"""
+    return took / seconds, (centres[-1] - centres[round(1 / DT)]) / (seconds - 1)
 
 
 def main() -> None:

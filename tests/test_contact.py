@@ -1,5 +1,7 @@
 """Contact: closed forms, the laws themselves, invariants, another solver."""
 
+import json
+
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -146,7 +148,8 @@ class TestBall:
         system, start = ball(un.Coulomb(0.3), bowl, base_position=(0, 0, 0.1))
         end, memory = final(system, start, 1e-3, 200)
         assert_allclose(memory.forces[0], 2 * G, rtol=1e-9)
-        for surface, x in ((un.Post((0.5, 0), 0.2), 0.2), (un.Ball((0.6, 0, 0.1), 0.3), 0.2)):
+        posts = un.Posts([(-0.5, 0), (0.5, 0)], 0.2)
+        for surface, x in ((un.Post((0.5, 0), 0.2), 0.2), (posts, 0.2), (un.Ball((0.6, 0, 0.1), 0.3), 0.2)):
             system, start = ball(un.Coulomb(0.0), surface, gravity=0.0, base_twist=(1.0, 0, 0, 0, 0, 0))
             end, _ = final(system, start, 1e-3, 600)
             assert_allclose(end.base.position[0], x, atol=1e-3)
@@ -215,6 +218,9 @@ class TestRoles:
         pull = -0.05 * 64 * np.sin(8 * t)
         assert_allclose(force, 4 * G + pull, atol=1e-4)
         assert_allclose(run.data.effort.values[1:, 0], G + pull, atol=1e-4)
+        assert json.loads(run.data.attrs["surroundings"]) == [
+            {"kind": "plane", "normal": [0, 0, 1], "point": [0, 0, 0]}
+        ]
 
     def test_stiff_controller(self):
         """A controller far too stiff for the step: implicit, it holds its arm; the effort is the weight's."""
@@ -444,6 +450,8 @@ class TestRefusals:
             (lambda: un.Coulomb(0.1, restitution=1.5), "restitution = 1.5; it must be between 0 and 1"),
             (lambda: un.Coulomb(0.1, across=0.5), "across = 0.5 needs a direction"),
             (lambda: un.Post((0, 0), -1.0), "radius of the post = -1.0 m; it must be positive"),
+            (lambda: un.Posts([], 0.1), "places of the posts = .*; it must be one"),
+            (lambda: un.Posts([(0, 0)], [0.1, 0.2]), "radii of the posts: 2 were given; there are 1 posts"),
             (lambda: un.Plane(normal=(0, 0, 0)), "length of the normal of the plane = 0.0; it must be positive"),
             (lambda: un.Moreau(theta=0.2), "theta = 0.2; it must be between 0.5 and 1"),
         ],
@@ -470,6 +478,13 @@ class TestRefusals:
             un.run(system, deep, t_end=0.1, dt=1e-3)
         free = un.separated(system, deep)
         assert_allclose(un.contact_gaps(system, free), 0, atol=1e-9)
+
+    def test_far_inside(self):
+        """A chain that lies through posts is bent around them, by angles that it can have."""
+        setup = gallery.load("aiko-obstacles").setup(n=8, post_shift=-0.2)
+        moved = setup.state(setup.system)
+        assert_allclose(np.minimum(un.contact_gaps(setup.system, moved), 0), 0, atol=1e-9)
+        assert np.abs(np.asarray(moved.q)).max() < np.pi
 
     def test_method(self):
         system = block()

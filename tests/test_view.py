@@ -5,12 +5,14 @@ import json
 import re
 from pathlib import Path
 
+import jax.numpy as jnp
 import matplotlib
 import numpy as np
 import pytest
 import xarray as xr
 
 import undula as un
+from undula.contact.candidates import surroundings
 from undula.io import netcdf
 from undula.view import page, plots, shapes
 
@@ -383,3 +385,100 @@ def test_shapes_have_the_extent_they_say():
     a, b, c = (vertices[faces[:, k]] for k in range(3))
     volume = (a * np.cross(b, c)).sum() / 6  # positive: the triangles look outwards
     assert volume == pytest.approx(np.pi * 0.01 * (0.5 + 4 / 3 * 0.1), rel=0.03)
+
+
+# What the bodies touch.
+
+
+class _Dome(un.Surface):
+    """A surface that does not say how it looks: a ball of 0.3 m at (0.8, 0, 0)."""
+
+    def distance(self, x):
+        away = x - jnp.array([0.8, 0.0, 0.0])
+        return jnp.sqrt((away * away).sum()) - 0.3
+
+
+@pytest.fixture(scope="module")
+def touched(floating):
+    """A body that flies past all kinds of surfaces."""
+    b = un.Builder("zoo")
+    b.base("ball", role="free", mass=1.0, inertia=0.1)
+    surfaces = dict(
+        ground=un.Plane(point=(0, 0, -0.1)),
+        slope=un.Plane(normal=(0.6, 0, 0.8), point=(0, 0, -1)),
+        post=un.Post((3.0, 4.0), 0.2),
+        posts=un.Posts([(3.0, 4.0), (1.0, 1.0)], [0.2, 0.3]),
+        ball=un.Ball((3.0, 0, 0), 0.5),
+        hills=un.HeightField(lambda x, y: 0.1 * x - y * y - 2),
+        dome=_Dome(),
+        again=un.Plane(point=(0, 0, -0.1)),
+    )
+    for name, surface in surfaces.items():
+        b.contact(name, "ball", surface, radius=0.1)
+    s = np.linspace(0, 1, floating.sizes["time"])[:, None, None]
+    path = (1 - s) * np.array([1, 0, 0.8]) + s * np.array([1.5, 0, 0])
+    data = floating.isel(body=slice(0, 1)).assign(body_position=(("time", "body", "axis"), path))
+    shape = json.dumps([[{"kind": "sphere", "size": [0.1], "position": [0, 0, 0], "quaternion": [1, 0, 0, 0]}]])
+    return data.assign_attrs(shapes=shape, parents="[-1]", surroundings=json.dumps(surroundings(b.build(), path)))
+
+
+def test_surfaces_say_how_they_look(touched):
+    found = json.loads(touched.attrs["surroundings"])
+    assert [x["kind"] for x in found] == ["plane", "plane", "post", "post", "ball", "relief", "relief"]  # each once
+    np.testing.assert_allclose(found[1]["normal"], [0.6, 0, 0.8])
+    assert found[2] == {"kind": "post", "place": [3.0, 4.0], "radius": 0.2}
+    hills, dome = found[5:]
+    z = np.array(hills["z"], float)
+    x, y = (np.linspace(*hills[k], len(z)) for k in "xy")
+    np.testing.assert_allclose(z, 0.1 * x[:, None] - y**2 - 2, rtol=1e-4)
+    assert x[0] < 0.9 and x[-1] > 1.6 and y[0] < -0.1 and y[-1] > 0.1  # around where the spheres were
+    z = np.array(dome["z"], float)
+    x, y = (np.linspace(*dome[k], len(z)) for k in "xy")
+    square = 0.09 - (x[:, None] - 0.8) ** 2 - y**2
+    there = np.isfinite(z)
+    assert there.any() and (square[there] > -1e-9).all() and np.isnan(z[square < 0]).all()
+    # between the levels that are looked at, the distance is taken as linear
+    assert np.abs(z - np.sqrt(np.maximum(square, 0)))[square > 0.01].max() < 1e-3
+
+
+def test_surroundings_are_drawn_where_they_are(touched, tmp_path):
+    drawn = shapes.surroundings(touched)
+    sheet, posts = drawn[0], [x for x in drawn if x["kind"] == "cylinder"]
+    assert [x["kind"] for x in drawn] == ["box", "cylinder", "cylinder", "sphere", "relief", "relief"]  # no ground
+    corners = shapes.in_body(sheet, shapes.SIGNS * shapes.half_extents(sheet))
+    above = (corners - [0, 0, -1]) @ [0.6, 0, 0.8]
+    np.testing.assert_allclose(
+        np.sort(above), [-sheet["size"][2]] * 4 + [0] * 4, atol=1e-12
+    )  # its upper side is the plane
+    low, high = shapes.bounds(touched)
+    assert all(p["position"][2] - p["size"][1] / 2 < low[2] + 1e-9 and p["size"][1] > (high - low)[2] for p in posts)
+    vertices, faces = shapes.relief_mesh(drawn[-1])
+    assert np.isfinite(vertices).all() and 0 < len(faces) < 2 * 48**2  # there is nothing beside the dome
+    names = {
+        m["name"] for _, m in _recording(page.write_html(touched, tmp_path / "run.html"))["messages"] if "name" in m
+    }
+    assert {f"/surroundings/{x['kind']}_{i}" for i, x in enumerate(drawn)} <= names
+
+
+def test_outlines(touched):
+    drawn = shapes.surroundings(touched)
+    circle = shapes.outline(drawn[1], 0, 1)
+    np.testing.assert_allclose(np.linalg.norm(circle - [3, 4], axis=1), 0.2, rtol=1e-9)
+    assert np.ptp(shapes.outline(drawn[1], 0, 2)[:, 0]) == pytest.approx(0.4)
+    np.testing.assert_allclose(np.ptp(shapes.outline(drawn[3], 1, 2), axis=0), 1.0, rtol=1e-2)  # a ball of 0.5 m
+    edge = shapes.outline(drawn[0], 0, 2)
+    assert np.abs(edge @ [0.6, 0.8] + 0.8).max() < 1.01 * drawn[0]["size"][2]
+    assert len(shapes.outline(drawn[0], 0, 1)) == len(shapes.outline(drawn[-1], 0, 1)) == 0  # from above they hide all
+    cut = shapes.outline(drawn[4], 0, 2)
+    np.testing.assert_allclose(cut[:, 1], 0.1 * cut[:, 0] - 2, rtol=1e-4)
+    with_them, without = (plots._path(x).axes[0] for x in (touched, touched.assign_attrs(surroundings="[]")))
+    assert len(with_them.patches) == 6 and not without.patches
+    assert with_them.get_xlim() == without.get_xlim()  # the robot fills the figure as before
+
+
+def test_unknown_surroundings_are_refused(touched):
+    with pytest.raises(un.UndulaError, match="cannot draw surroundings of the kind torus; the kinds are plane, post"):
+        shapes.surroundings(touched.assign_attrs(surroundings=json.dumps([{"kind": "torus"}])))
+    bare = touched.assign_attrs()
+    del bare.attrs["surroundings"]  # a file of an older version
+    assert shapes.surroundings(bare) == []

@@ -64,6 +64,7 @@ from undula.contact.surfaces import (
     HeightField as HeightField,
     Plane as Plane,
     Post as Post,
+    Posts as Posts,
     Surface as Surface,
 )
 from undula.dynamics.hybrid import driven_motion as driven_motion

@@ -4,9 +4,11 @@ from typing import Any
 
 import equinox as eqx
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Float
 
 from undula.actuation.laws import Law, as_law
+from undula.model.errors import UndulaError, is_traced
 
 
 class ProportionalDerivative(eqx.Module):
@@ -25,6 +27,9 @@ class ProportionalDerivative(eqx.Module):
     reference: Law
 
     def __init__(self, kp: Any, kd: Any, reference: Any):
+        for name, gain in (("kp", kp), ("kd", kd)):
+            if not is_traced(gain) and not np.all(np.isfinite(gain)):
+                raise UndulaError(f"ProportionalDerivative: {name} = {gain} is not allowed; it must be finite.")
         self.kp, self.kd = jnp.asarray(kp, dtype=float), jnp.asarray(kd, dtype=float)
         self.reference = as_law(reference)
 

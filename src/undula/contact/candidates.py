@@ -151,6 +151,27 @@ def wrenches(
     return jnp.concatenate(forces), total
 
 
+def surroundings(system: System, positions: Float[np.ndarray, "times bodies 3"]) -> list[dict[str, Any]]:
+    """What the surfaces look like (see `Surface.looks`), each once, around all that was touched from these positions [m]."""
+    out: list[dict[str, Any]] = []
+    if not len(positions):
+        return out
+    for c in system.contacts:
+        if c.surface is None:
+            continue
+        reach = float((np.linalg.norm(c.centre, axis=1) + np.asarray(c.radius)).max())
+        own = positions[:, np.array(c.bodies)]
+        low, high = own.min((0, 1)) - reach, own.max((0, 1)) + reach
+        margin = 0.2 * float((high - low).max()) * np.array([1.0, 1.0, 0.0])
+        low, high = low - margin, high + margin
+        leaves = [np.asarray(x).reshape(len(c.bodies), -1) for x in jax.tree.leaves(c.surface)]
+        numbers = np.concatenate([np.zeros((len(c.bodies), 1)), *leaves], axis=1)
+        for k in np.sort(np.unique(numbers, axis=0, return_index=True)[1]):
+            found = jax.tree.map(lambda x, k=k: x[k], c.surface).looks(low, high)
+            out += [x for x in found if x not in out]
+    return out
+
+
 # Building
 
 

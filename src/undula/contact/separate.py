@@ -14,6 +14,8 @@ from undula.model.errors import UndulaError
 from undula.model.links import links_of
 from undula.model.system import State, System, displaced
 
+FARTHEST = 0.1  # that a coordinate is moved at a time [m, rad]
+
 
 @quickly_compiled
 def contact_gaps(system: System, state: State) -> Any:
@@ -60,5 +62,7 @@ def separated(system: System, state: State, most: int = 50) -> State:
         left = A @ y - np.append(np.zeros(len(Z)), 1.0)
         if abs(left[-1]) < 1e-14:
             break
-        state = _moved(system, state, jnp.asarray(np.linalg.solve(U, -left[:-1] / left[-1])))
+        move = np.linalg.solve(U, -left[:-1] / left[-1])
+        move *= min(1.0, FARTHEST / np.abs(move).max())  # beyond, the gaps are not what they are taken for
+        state = _moved(system, state, jnp.asarray(move))
     raise UndulaError(f"'{system.name}' cannot be separated: a contact stays {-gap.min():.3g} m deep.")

@@ -7,10 +7,13 @@ from typing import Any
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Float
 
-from undula.model.errors import as_vector, positive
+from undula._quick import quickly_compiled
+from undula.model.errors import ModelError, as_vector, positive
 
+RELIEF = 48  # cells along each side of a relief
 TURNS = 4  # of Newton's method to the nearest point of a height field
 
 
@@ -25,6 +28,35 @@ class Surface(eqx.Module):
         """Unit vector out of the surface, at the place of it that is nearest to x."""
         slope = jax.grad(self.distance)(x)
         return slope / jnp.sqrt((slope * slope).sum())
+
+    def looks(self, low: np.ndarray, high: np.ndarray) -> list[dict[str, Any]]:
+        """What a viewer draws of it, given the corners [m] of the box that the bodies moved in: dictionaries for JSON.
+
+        Their `kind` is "plane" (normal, point), "post" (place, radius), "ball" (centre, radius) or "relief" (x, y: the ends of
+        its sides; z: a row of heights along y for each x, null where there is nothing). By default, a relief: the surface
+        as seen from above.
+        """
+        x, y = (np.linspace(low[i], high[i], RELIEF + 1) for i in (0, 1))
+        z = np.linspace(high[2], low[2], RELIEF + 1)
+        d = np.asarray(_distances(self, *np.meshgrid(x, y, z, indexing="ij")))
+        first = np.argmax(d < 0, axis=-1)  # the highest level that is inside
+        above = np.maximum(first - 1, 0)
+        inside, outside = (np.take_along_axis(d, k[..., None], -1)[..., 0] for k in (first, above))
+        part = np.where(first > 0, outside / np.where(first > 0, outside - inside, 1.0), 0.0)
+        heights = z[above] + part * (z[first] - z[above])
+        seen = inside < 0
+        return [_relief(low, high, np.where(seen, heights, np.nan))] if seen.any() else []
+
+
+@quickly_compiled
+def _distances(surface: Surface, x: Any, y: Any, z: Any) -> Any:
+    points = jnp.stack([x, y, z], -1).reshape(-1, 3)
+    return jax.vmap(surface.distance)(points).reshape(x.shape)
+
+
+def _relief(low: np.ndarray, high: np.ndarray, z: np.ndarray) -> dict[str, Any]:
+    rows = [[None if np.isnan(v) else float(f"{v:.5g}") for v in row] for row in z]
+    return {"kind": "relief", "x": [float(low[0]), float(high[0])], "y": [float(low[1]), float(high[1])], "z": rows}
 
 
 class Plane(Surface):
@@ -44,6 +76,9 @@ class Plane(Surface):
 
     def normal(self, x):
         return self.direction
+
+    def looks(self, low, high):
+        return [{"kind": "plane", "normal": self.direction.tolist(), "point": self.point.tolist()}]
 
 
 class HeightField(Surface):
@@ -83,6 +118,10 @@ class HeightField(Surface):
             foot = foot - jnp.stack([r * slope[0] - q * slope[1], p * slope[1] - q * slope[0]]) / (p * r - q * q)
         return foot
 
+    def looks(self, low, high):
+        x, y = np.meshgrid(*(np.linspace(low[i], high[i], RELIEF + 1) for i in (0, 1)), indexing="ij")
+        return [_relief(low, high, np.asarray(jax.vmap(jax.vmap(self.height))(x, y), dtype=float))]
+
 
 class _Round(Surface):
     """All that is within `radius` [m] of `centre`, in as many of the directions x, y, z as that has."""
@@ -102,6 +141,47 @@ class Post(_Round):
         self.centre = jnp.asarray(as_vector(place, 2, "place of the post"))
         self.radius = _radius(radius, "radius of the post")
 
+    def looks(self, low, high):
+        return [{"kind": "post", "place": self.centre.tolist(), "radius": float(self.radius)}]
+
+
+class Posts(Surface):
+    """Vertical posts at `places` (x, y) [m], of one `radius` or one each [m]: what is near touches the nearest of them.
+
+    One contact serves for all of them, so that a step costs as much as with one post; they must stand so far apart that
+    a sphere does not touch two at a time.
+    """
+
+    places: Float[Array, "posts 2"]
+    radii: Float[Array, "posts"]
+
+    def __init__(self, places: Any, radius: Any):
+        if np.ndim(places) != 2 or len(places) == 0:
+            raise ModelError(f"places of the posts = {places}; it must be one (x, y) or more.")
+        self.places = jnp.asarray([as_vector(x, 2, "place of a post") for x in places])
+        sizes = np.broadcast_to(radius, len(self.places)) if np.ndim(radius) == 0 else radius
+        if len(sizes) != len(self.places):
+            raise ModelError(f"radii of the posts: {len(sizes)} were given; there are {len(self.places)} posts.")
+        self.radii = jnp.stack([_radius(x, "radius of a post") for x in sizes])
+
+    def distance(self, x):
+        return self._ways(x)[0].min()
+
+    def normal(self, x):
+        distance, away = self._ways(x)
+        nearest = jnp.arange(len(distance)) == jnp.argmin(distance)
+        way = (away * nearest[:, None]).sum(0)
+        return jnp.concatenate([way * jax.lax.rsqrt((way * way).sum()), jnp.zeros(1)])
+
+    def _ways(self, x: Float[Array, "3"]) -> tuple[Float[Array, "posts"], Float[Array, "posts 2"]]:
+        """Distance from each post, and the way from its centre."""
+        away = x[:2] - self.places
+        return jnp.sqrt((away * away).sum(1)) - self.radii, away
+
+    def looks(self, low, high):
+        each = zip(self.places.tolist(), self.radii.tolist())
+        return [{"kind": "post", "place": place, "radius": radius} for place, radius in each]
+
 
 class Ball(_Round):
     """A sphere of a `radius` [m] fixed at `centre` [m]."""
@@ -109,6 +189,9 @@ class Ball(_Round):
     def __init__(self, centre: Any, radius: Any):
         self.centre = jnp.asarray(as_vector(centre, 3, "centre of the ball"))
         self.radius = _radius(radius, "radius of the ball")
+
+    def looks(self, low, high):
+        return [{"kind": "ball", "centre": self.centre.tolist(), "radius": float(self.radius)}]
 
 
 def _radius(value: Any, what: str) -> Array:

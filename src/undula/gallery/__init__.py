@@ -45,6 +45,8 @@ NAMES = (
     "aiko-lateral",
     "aiko-lateral-isotropic",
     "aiko-sidewinding",
+    "aiko-obstacles",
+    "aiko-slope",
     "block-on-slope",
     "bouncing-ball",
     "rolling-ball",

@@ -100,20 +100,28 @@ def centres(data, p: dict) -> np.ndarray:
     return data.body_position.values - back[:, None] * ahead
 
 
-def lying(system: un.System, p: dict) -> un.State:
-    """On the ground in the shape of the references at t = 0, its centre line along x, its middle at the origin."""
-    law = gait(p, False)
-    q = np.stack([np.asarray(x.value(0.0)) for x in law], 1).reshape(-1)
+def laid(p: dict) -> tuple[np.ndarray, np.ndarray, float]:
+    """(coordinates, centres (n, 2) of the links [m], heading of link 1 [rad]) of the shape of the references at t = 0.
+
+    On the plane, the centre line along x, its middle at the origin.
+    """
+    q = np.stack([np.asarray(x.value(0.0)) for x in gait(p, False)], 1).reshape(-1)
     angle = np.concatenate([[0.0], np.cumsum(q[::2])])  # headings of the links
     ahead = np.stack([np.cos(angle), np.sin(angle)], 1)
     middle = np.concatenate([[[0.0, 0.0]], -np.cumsum((ahead[:-1] + ahead[1:]) / 2, 0)]) * p["length"]
     around = middle - middle.mean(0)
-    direction = np.linalg.svd(around)[2][0] * np.sign(np.linalg.svd(around)[2][0, 0])
+    direction = np.linalg.svd(around)[2][0]
+    direction *= np.sign(direction[0])
     turn = -np.arctan2(direction[1], direction[0])
     R = np.array([[np.cos(turn), -np.sin(turn)], [np.sin(turn), np.cos(turn)]])
-    x, y = R @ -middle.mean(0)
+    return q, around @ R.T, turn
+
+
+def lying(system: un.System, p: dict) -> un.State:
+    """On the ground in the shape of the references at t = 0, its centre line along x, its middle at the origin."""
+    q, centres, turn = laid(p)
     return system.state(
-        q, base_position=(x, y, p["radius"]), base_quaternion=(np.cos(turn / 2), 0, 0, np.sin(turn / 2))
+        q, base_position=(*centres[0], p["radius"]), base_quaternion=(np.cos(turn / 2), 0, 0, np.sin(turn / 2))
     )
 
 
@@ -139,13 +147,13 @@ def metrics(setup: Setup, data) -> dict[str, float]:
     }
 
 
-def entry(name: str, summary: str, source: str, build, **defaults) -> Scenario:
-    """A gallery entry of the robot."""
+def entry(name: str, summary: str, source: str, build, more=(), metrics=metrics, **defaults) -> Scenario:
+    """A gallery entry of the robot; `more`: parameters of its own."""
     return Scenario(
         name=name,
         summary=summary,
         source=source,
-        parameters=parameters(**defaults),
+        parameters=(*parameters(**defaults), *more),
         build=build,
         metrics=metrics,
         kind="unconstrained, base free in SE3, free shape: general dynamics",

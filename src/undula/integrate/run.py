@@ -20,8 +20,10 @@ from undula._startup import UndulaWarning
 from undula._version import __version__
 from undula.constraints.assembly import admissible
 from undula.constraints.classify import classify
+from undula.contact.candidates import surroundings
 from undula.contact.separate import contact_gaps
 from undula.integrate.base import External, Integrator, Motion
+from undula.integrate.controlled import check_references, stiffness_limit
 from undula.integrate.implicit import Implicit, Memory
 from undula.integrate.moreau import ContactMemory, Moreau
 from undula.integrate.results import to_dataset
@@ -155,6 +157,7 @@ def run(
     check_state(system, state)
     if system.contacts and not isinstance(method, Moreau):
         raise UndulaError(f"{type(method).__name__} cannot integrate '{system.name}', which has contacts; use Moreau.")
+    check_references(system, steps, dt)
     state = state_0 = admissible(system, state)
     check_gaps(system, state)
     count = -(-steps // stride) + 1
@@ -182,7 +185,9 @@ def run(
             (state, memory, first), moments = step_chunk(bare, state, memory, first, *whole[1:], size, method, external)
             samples = sample_chunk(bare, (*moments[:2], _for_samples(moments[2])), external)
             samples, noted = jax.tree.map(lambda x, n=count - kept: np.asarray(x)[:n], (samples, moments[2]))
-            fault = _fault(system, method, samples, noted, stride * dt)
+            fault = _fault(
+                system, method, samples, noted, stride * dt, lambda: step_advice(system, method, state_0, dt)
+            )
             if fault is not None:
                 status, (first_bad, message) = "failed", fault
                 samples, noted = jax.tree.map(lambda x, n=first_bad: x[:n], (samples, noted))
@@ -221,6 +226,7 @@ def run(
         message=message,
         shapes=json.dumps([[asdict(shape) for shape in shapes] for shapes in system.shapes]),
         parents=json.dumps([-1, *system.topology.parents]),
+        surroundings=json.dumps(surroundings(system, joined.bodies.position)),
     )
     return Run(
         to_dataset(system, joined, attributes, noted),
@@ -306,12 +312,28 @@ def check_gaps(system: System, state: State) -> None:
         )
 
 
+def step_advice(system: System, method: Integrator, state: State, dt: float) -> str:
+    """What may help a run that became infinite."""
+    limit = np.inf if isinstance(method, Implicit | Moreau) else stiffness_limit(system, state)
+    if dt <= limit:
+        return "a smaller dt may help."
+    return (
+        f"its springs, dampers and controllers are too stiff for {type(method).__name__} with dt = {dt:g} s: dt must be below "
+        f"about {limit:.2g} s, or the integrator implicit."
+    )
+
+
 def _sample_bytes(system: System) -> int:
     return 8 * (60 + 5 * system.nv + 7 * len(system.body_names) + len(system.row_names))
 
 
-def _fault(system: System, method: Integrator, samples: Sample, noted: Any, spacing: float) -> tuple[int, str] | None:
-    """The first sample of a chunk that cannot be kept, and why; None if all can. `spacing`: of the samples [s]."""
+def _fault(
+    system: System, method: Integrator, samples: Sample, noted: Any, spacing: float, advice: Callable[[], str]
+) -> tuple[int, str] | None:
+    """The first sample of a chunk that cannot be kept, and why; None if all can.
+
+    `spacing`: of the samples [s]; `advice`: what may help if the motion becomes infinite.
+    """
     bad = _first_bad(samples)
     if isinstance(method, Implicit) and noted[2].any():
         k = int(np.argmax(noted[2]))
@@ -325,7 +347,7 @@ def _fault(system: System, method: Integrator, samples: Sample, noted: Any, spac
         when = float(samples.t[bad])
         return bad, (
             f"the motion became infinite or not a number between t = {max(when - spacing, 0.0):.6g} s and "
-            f"t = {when:.6g} s; a smaller dt may help."
+            f"t = {when:.6g} s; {advice()}"
         )
     if isinstance(noted, ContactMemory) and (noted.worst[:, 0] > UNSOLVED).any():
         k = int(np.argmax(noted.worst[:, 0] > UNSOLVED))

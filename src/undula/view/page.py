@@ -23,6 +23,7 @@ ASPECT = 1.4  # width over height of the window that the camera is set for; wide
 PLAIN = (0.52, 0.58, 0.66)  # colour of bodies that have none
 LINK = (0.38, 0.42, 0.47)
 TRAIL = (0.84, 0.37, 0.0)
+AROUND = (0.80, 0.76, 0.69)  # of what the bodies touch
 SPEEDS = ("0.1", "0.25", "0.5", "1", "2", "4")
 
 
@@ -112,6 +113,7 @@ class _Scene:
             if not drawn:
                 self._add_marker(k)
         self._add_trail(data)
+        self._add_surroundings(data)
         self._add_ground()
         self.camera, self.target = _camera(self.low, self.high)
         self._set_camera()
@@ -148,6 +150,19 @@ class _Scene:
         segments = np.stack([path[:-1], path[1:]], 1)
         self.server.scene.add_line_segments("/trail", segments, TRAIL, thickness=2.0, thickness_units="screen")
 
+    def _add_surroundings(self, data: xr.Dataset) -> None:
+        """What the bodies could touch."""
+        self.bottom = float(self.low[2])
+        for i, shape in enumerate(shapes.surroundings(data)):
+            name = f"/surroundings/{shape['kind']}_{i}"
+            if shape["kind"] == "relief":
+                vertices, faces = shapes.relief_mesh(shape)
+                self.server.scene.add_mesh_simple(name, vertices.astype(np.float32), faces, color=AROUND, side="double")
+            else:
+                _add_shape(self.server.scene, name, shape | {"colour": AROUND})
+                vertices = shapes.in_body(shape, shapes.SIGNS * shapes.half_extents(shape))
+            self.bottom = min(self.bottom, float(vertices[:, 2].min()))
+
     def _add_ground(self) -> None:
         """A grid just below everything, on round coordinates."""
         cell = 10.0 ** float(np.floor(np.log10(self.size / 4)))
@@ -165,7 +180,7 @@ class _Scene:
             plane_color=(243, 245, 248),
             plane_opacity=1.0,
             shadow_opacity=0.25,
-            position=(float(centre[0]), float(centre[1]), float(self.low[2] - 0.004 * self.size)),
+            position=(float(centre[0]), float(centre[1]), self.bottom - 0.004 * self.size),
         )
 
     def _set_camera(self) -> None:

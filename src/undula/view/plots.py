@@ -17,7 +17,7 @@ from undula.view import shapes
 MOST_LINES = 12  # coordinates that can still be told apart as lines
 STICKS = 8  # instants of the stick figure
 AXES = ("#0072B2", "#D55E00", "#009E73", "#CC79A7")  # Okabe and Ito: safe for colour-blind readers
-INK, GREY = "#222222", "#777777"
+INK, GREY, AROUND = "#222222", "#777777", "#D9D2C5"
 FAMILIES = {"driven": "Oranges", "free": "Blues", "forced": "Purples"}
 STYLE = {
     "font.size": 9.5,
@@ -50,7 +50,7 @@ def write_figures(data: xr.Dataset, folder: str | os.PathLike) -> list[Path]:
     """Writes the standard figures of a run into a folder (made if needed) and returns their paths.
 
     - `motion.png`: position, attitude and twist of the base, what moves of it; none for a fixed base.
-    - `path.png`: the path of the base and stick figures at some instants, in the plane where most happens.
+    - `path.png`: the path of the base, stick figures at some instants and what could be touched, where most happens.
     - `coordinates.png`: internal coordinates and velocities; none without them.
     - `efforts.png`: efforts and the wrench on the base, what is not zero of them.
     - `energy.png`: the energies, and their rate against the power of actuators and surroundings.
@@ -119,6 +119,7 @@ def _motion(data: xr.Dataset) -> Any:
 
 def _path(data: xr.Dataset) -> Any:
     from matplotlib.collections import LineCollection
+    from matplotlib.patches import Polygon
 
     lines, origins = shapes.sticks(data)
     base, t = data["base_position"].values, data["time"].values
@@ -128,6 +129,10 @@ def _path(data: xr.Dataset) -> Any:
     size = max(float((high - low).max()), shapes.ZERO)
     figure, ax = _map_axes(data, np.maximum((high - low)[[i, j]] / size, 0.1))
     norm, colour = _time_colours(t)
+    for shape in shapes.surroundings(data):
+        edge, line = shapes.outline(shape, i, j), shape["kind"] == "relief"
+        if len(edge):  # an artist, so that the limits stay those of the robot
+            ax.add_artist(Polygon(edge, closed=not line, fill=not line, color=AROUND, lw=2 * line, zorder=0))
     moves = bool(shapes.moving(base, size).any())
     if moves:
         ax.plot(base[:, i], base[:, j], color=GREY, lw=1.2, zorder=1, label="path of the base")

@@ -14,6 +14,8 @@ ZERO = 1e-12  # data all below this are rounding errors of zero
 
 KINDS = {"box": 3, "cylinder": 2, "capsule": 2, "sphere": 1, "ellipsoid": 3}  # how many sizes each takes
 
+SIGNS = np.array(list(product((-1, 1), repeat=3)))  # of the corners of a box
+
 
 def body_shapes(data: xr.Dataset) -> list[list[dict[str, Any]]]:
     """The shapes of each body, as dictionaries (see `undula.Shape`); none if the file does not know any."""
@@ -74,13 +76,115 @@ def bounds(data: xr.Dataset) -> tuple[np.ndarray, np.ndarray]:
     """(lowest, highest) corner [m] of the box around all the bodies at all the samples, shapes included."""
     position, quaternion = data["body_position"].values, data["body_quaternion"].values
     low, high = position.min((0, 1)), position.max((0, 1))
-    signs = np.array(list(product((-1, 1), repeat=3)))
     for k, shapes in enumerate(body_shapes(data)):
         for shape in shapes:
-            corners = in_body(shape, signs * half_extents(shape))
+            corners = in_body(shape, SIGNS * half_extents(shape))
             world = position[:, k, None] + rotate(quaternion[:, k, None], corners)
             low, high = np.minimum(low, world.min((0, 1))), np.maximum(high, world.max((0, 1)))
     return low, high
+
+
+def surroundings(data: xr.Dataset) -> list[dict[str, Any]]:
+    """What the bodies could touch, as shapes in the world around where they were (see `undula.Shape`), and reliefs.
+
+    A horizontal plane below all the bodies is left out: it is the ground that a viewer draws anyway.
+    """
+    low, high = bounds(data)
+    size = float((high - low).max()) or 1.0
+    out = []
+    for x in json.loads(data.attrs.get("surroundings", "[]")):
+        match x["kind"]:
+            case "plane":
+                out += _sheet(np.array(x["normal"], float), np.array(x["point"], float), low, high, size)
+            case "post":
+                height = max(1.4 * float(high[2] - low[2]), 0.05 * size)
+                place = [*x["place"], float(low[2]) + height / 2]
+                out.append(_placed("cylinder", [x["radius"], height], place))
+            case "ball":
+                out.append(_placed("sphere", [x["radius"]], x["centre"]))
+            case "relief":
+                out.append(x)
+            case kind:
+                raise UndulaError(
+                    f"cannot draw surroundings of the kind {kind}; the kinds are plane, post, ball, relief."
+                )
+    return out
+
+
+def _placed(kind: str, size: list[float], position: Any, quaternion: Any = (1.0, 0, 0, 0)) -> dict[str, Any]:
+    numbers = {"position": position, "quaternion": quaternion}
+    return {"kind": kind, "size": size} | {k: [float(v) for v in x] for k, x in numbers.items()}
+
+
+def _sheet(normal: np.ndarray, point: np.ndarray, low: np.ndarray, high: np.ndarray, size: float) -> list[dict]:
+    """A thin box with its upper side in a plane, as large as the box of the run and a margin; none for the ground."""
+    if normal[2] > 1 - 1e-9 and point[2] <= low[2] + 1e-2 * size:
+        return []
+    across = np.cross(normal, [0, 0, 1.0] if abs(normal[2]) < 1 - 1e-9 else [0, -1.0, 0])
+    across /= np.linalg.norm(across)
+    down = np.cross(across, normal)
+    corners = np.array(list(product(*zip(low, high))))
+    middle = corners.mean(0) - normal * ((corners.mean(0) - point) @ normal)
+    half = [np.abs((corners - middle) @ way).max() + 0.2 * size for way in (down, across)]
+    thick = 0.01 * size
+    turn = quaternion_of(np.stack([down, np.cross(normal, down), normal], 1))
+    return [_placed("box", [float(2 * half[0]), float(2 * half[1]), thick], middle - normal * thick / 2, turn)]
+
+
+def quaternion_of(R: np.ndarray) -> np.ndarray:
+    """The unit quaternion of a rotation matrix."""
+    K = np.array(
+        [
+            [np.trace(R), R[2, 1] - R[1, 2], R[0, 2] - R[2, 0], R[1, 0] - R[0, 1]],
+            [0, R[0, 0] - R[1, 1] - R[2, 2], R[0, 1] + R[1, 0], R[0, 2] + R[2, 0]],
+            [0, 0, R[1, 1] - R[0, 0] - R[2, 2], R[1, 2] + R[2, 1]],
+            [0, 0, 0, R[2, 2] - R[0, 0] - R[1, 1]],
+        ]
+    )
+    q = np.linalg.eigh(K, UPLO="U")[1][:, -1]  # four times its projector, less the identity
+    return q if q[0] >= 0 else -q
+
+
+def relief_mesh(relief: dict[str, Any]) -> tuple[np.ndarray, np.ndarray]:
+    """(vertices [m], triangles) of a relief; cells with a corner that is missing are left out."""
+    z = np.array(relief["z"], float)
+    x, y = np.meshgrid(*(np.linspace(*relief[k], n) for k, n in zip("xy", z.shape)), indexing="ij")
+    i, j = np.meshgrid(*(np.arange(n - 1) for n in z.shape), indexing="ij")
+    a = (i * z.shape[1] + j).reshape(-1)
+    b, c, d = a + z.shape[1], a + z.shape[1] + 1, a + 1
+    faces = np.concatenate([np.stack([a, b, c], 1), np.stack([a, c, d], 1)])
+    there = np.isfinite(z).reshape(-1)
+    vertices = np.stack([x, y, np.nan_to_num(z)], -1).reshape(-1, 3)
+    return vertices, faces[there[faces].all(1)].astype(np.uint32)
+
+
+def outline(shape: dict[str, Any], i: int, j: int) -> np.ndarray:
+    """The edge (points, 2) [m] of a shape in the world, seen along the axis that is neither i nor j; of a relief, a cut.
+
+    What would cover the whole view, sheets and reliefs from above, has none.
+    """
+    seen = 3 - i - j
+    if shape["kind"] == "relief":
+        z = np.array(shape["z"], float)
+        if seen == 2:
+            return np.zeros((0, 2))
+        cut = z[:, z.shape[1] // 2] if seen == 1 else z[len(z) // 2]
+        return np.stack([np.linspace(*shape["xy"[1 - seen]], len(cut)), cut], 1)
+    half = half_extents(shape)
+    if shape["kind"] == "box" and abs(rotate(np.array(shape["quaternion"]), np.array([0, 0, 1.0]))[seen]) > 0.5:
+        return np.zeros((0, 2))
+    points = SIGNS
+    if shape["kind"] != "box":
+        turn = np.linspace(0, 2 * np.pi, 73)
+        circle = np.stack([np.cos(turn), np.sin(turn), 0 * turn], 1)
+        ends = [circle - [0, 0, 1], circle + [0, 0, 1]]
+        points = np.concatenate(
+            ends if shape["kind"] == "cylinder" else [circle, circle[:, [0, 2, 1]], circle[:, [2, 0, 1]]]
+        )
+    from scipy.spatial import ConvexHull
+
+    flat = in_body(shape, points * half)[:, [i, j]]
+    return flat[ConvexHull(flat).vertices]
 
 
 def rotate(quaternion: np.ndarray, vector: np.ndarray) -> np.ndarray:
