@@ -204,22 +204,24 @@ def test_absolute_coordinates():
     """The same motion as with a body a link, rows a joint and another solver, through impacts, sticking and slipping.
 
     Both are of order one and hold different things in a step: the rows of the joints hold in its middle, so that joints of
-    the absolute coordinates open by as much as they turn in a step. The difference falls with the step.
+    the absolute coordinates open by as much as they turn in a step, and what has gone into the ground in an impact stays
+    there. The difference is that of these depths, and falls with the step.
     """
     p, system, start = thrown(4)
     x, R = places(p, At.of(start))
-    exact = un.Moreau(un.GaussSeidel(tolerance=1e-10, most=10_000))
+    exact = un.Moreau(un.AcceleratedProx(tolerance=1e-10, most=10_000))
     differences = []
-    for dt in (1e-3, 2.5e-4):
-        run = un.run(system, start, t_end=0.1, dt=dt, save_every=100, integrator=exact)
+    for dt in (1e-3, 1.25e-4):
+        run = un.run(system, start, t_end=0.1, dt=dt, save_every=50, integrator=exact)
         assert run.ok
         other = Absolute(p, x, R, *(np.asarray(start.base_twist).reshape(2, 3) @ R[0].T))
         for k in range(round(0.1 / dt)):
             other.step(k * dt, dt)
         mine = places(p, At.sample(run.data, -1))
-        assert np.abs(other.x - x).max() > 0.03 and other.P[:, 0].max() > 0.01
+        assert np.abs(other.x - x).max() > 0.03 and other.P[:, 0].max() / dt > 10
         differences.append(np.abs(mine[0] - other.x).max())
-    assert differences[0] < 5e-4 and differences[1] < min(1.5e-4, 0.4 * differences[0])
+        assert differences[-1] < 2 * float(run.data.contact_penetration.max())
+    assert differences[1] < min(1.5e-4, 0.2 * differences[0])
 
 
 class TestMotion:
@@ -240,10 +242,10 @@ class TestMotion:
         steps = 1 / 500, 1 / 1000, 1 / 2000, 1 / 4000
         side = gallery.load("aiko-sidewinding").setup()
         flat = gallery.load("aiko-sidewinding").setup(amplitude_h=40 * np.pi / 180, amplitude_v=0.0)
-        for setup, way, seconds in ((side, 1, 2.0), (flat, 0, 3.25)):
-            moved = [after(setup, dt, seconds)[way] for dt in steps]
-            changes = np.abs(np.diff(moved))
-            assert changes[0] > changes[1] > changes[2] and changes[2] < 0.05 * abs(moved[-1])
+        for setup, way in ((side, 1), (flat, 0)):
+            moved = np.array([after(setup, dt, 4.5)[way] for dt in steps])
+            errors = np.abs(moved[:-1] / moved[-1] - 1)
+            assert errors[0] > errors[1:].max() and (errors[1:] < [0.04, 0.02]).all()
         velocity = [after(side, dt, 5.5)[1] - after(side, dt, 1.0)[1] for dt in (1 / 1000, 1 / 4000)]
         assert abs(velocity[0] / velocity[1] - 1) < 0.02
 
@@ -299,14 +301,13 @@ class TestLaws:
         assert within.min() < 0.9  # what sticks has what it takes, not all that it may
 
     def test_vertical_momentum(self, motion):
-        """Normal forces less the weight change the vertical momentum; here by how the centre of mass moves."""
+        """Normal forces less the weight change the vertical momentum."""
         p, data, force, _ = motion
         dt = data.attrs["dt"]
-        height = np.array([places(p, At.sample(data, k))[0][:, 2].mean() for k in range(data.sizes["time"])])
-        speed = np.diff(height) / dt  # in the middle of each step
-        impulse = dt * (force[..., 0].sum(1) - p["mass"] * G)
-        gained = p["mass"] * (speed - speed[0])
-        given = np.cumsum(impulse) - impulse / 2 - impulse[0] / 2
+        at = [At.sample(data, k) for k in range(data.sizes["time"])]
+        speed = [link_velocities(p, places(p, x)[1], x)[:, 2].mean() for x in at]
+        gained = p["mass"] * (np.array(speed)[1:] - speed[0])
+        given = dt * np.cumsum(force[..., 0].sum(1) - p["mass"] * G)
         assert np.ptp(gained) > 1.0  # kg m/s
         assert np.abs(gained - given).max() < 0.01 * np.ptp(gained)
 
@@ -401,7 +402,7 @@ class TestElsewhere:
         """Its centre of mass as a block's: acceleration up the slope over g, nothing across."""
         p = defaults("aiko-slope", n=4, slope=slope, **changed)
         setup = gallery.load("aiko-slope").setup(n=4, slope=slope, **changed)
-        run = un.run(setup.system, setup.state, t_end=0.3, dt=1e-3, integrator=un.Moreau(un.GaussSeidel()))
+        run = un.run(setup.system, setup.state, t_end=0.3, dt=1e-3)
         assert run.ok
         data = run.data
         moved = np.subtract(*(places(p, At.sample(data, k))[0].mean(0) for k in (-1, 0)))

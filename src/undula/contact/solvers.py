@@ -16,6 +16,8 @@ from undula.contact.laws import ContactLaw
 from undula.lie.small import matvec, tmatvec
 
 RELAX = 0.98  # the step of the accelerated solver grows by this factor from one time step to the next
+PATIENCE, FAR = 200, 1e-3  # iterations after which a larger residual means that the solver turns in circles
+LONG = 1000  # iterations after which any residual does
 
 
 class Block(NamedTuple):
@@ -91,7 +93,7 @@ class ContactSolver(eqx.Module):
     """
 
     tolerance: float = eqx.field(static=True, default=1e-5, kw_only=True)
-    most: int = eqx.field(static=True, default=1000, kw_only=True)
+    most: int = eqx.field(static=True, default=2000, kw_only=True)
 
     @abc.abstractmethod
     def solve(self, problem: Problem, guess: Float[Array, "rows"], memory: Float[Array, ""]) -> Solved:
@@ -114,6 +116,8 @@ class AcceleratedProx(ContactSolver):
     """Nesterov's accelerated projection with restarts, without the matrix G: the quickest here for a few dozen contacts.
 
     Its step is found on the way: a factor on the diagonal of G, raised where the curvature shows that it is too small.
+    Coulomb's friction is no potential: where it is strongly coupled with the normal impulses, what accelerates may turn in
+    circles. If the residual does not fall, the step is made shorter.
     """
 
     def solve(self, problem, guess, memory):
@@ -134,23 +138,26 @@ class AcceleratedProx(ContactSolver):
             step = jnp.where(fits, s.step, jnp.minimum(jnp.maximum(1.05 * ratio, 1.2 * s.step), enough))
             # momentum, forgotten where it points uphill
             uphill = ((s.Y - P) * D * (P - s.P)).sum() > 0
-            theta = jnp.where(uphill, 1.0, (1 + jnp.sqrt(1 + 4 * s.theta**2)) / 2)
-            beta = jnp.where(uphill, 0.0, (s.theta - 1) / theta)
             residual = s.step * jnp.abs(change).max(initial=0.0)
             size = problem.scale(P)
+            left = residual / jnp.where(size > 0, size, 1.0)
+            count = s.count + 1
+            stuck = (count % PATIENCE == 0) & ((left > FAR) | (count >= LONG))
+            step = jnp.where(stuck, jnp.minimum(4 * step, enough), step)
+            anew = uphill | stuck
+            theta = jnp.where(anew, 1.0, (1 + jnp.sqrt(1 + 4 * s.theta**2)) / 2)
+            beta = jnp.where(anew, 0.0, (s.theta - 1) / theta)
             done = fits & (residual <= self.tolerance * size)
             out = P, ZP, P + beta * (P - s.P), ZP + beta * (ZP - s.ZP), theta
             kept = s.P, s.ZP, s.Y, s.ZY, s.theta
             new = (jnp.where(fits, a, b) for a, b in zip(out, kept))
-            count = s.count + 1
-            left = residual / jnp.where(size > 0, size, 1.0)
             return _Turn(*new, step, count, left, done | (count >= self.most))
 
         start = problem.closed * guess
         one, zero = jnp.ones(()), jnp.zeros(())
         v = jnp.dot(Z, start)
         none = problem.closed.sum() == 0
-        first = _Turn(start, v, start, v, one, memory, jnp.zeros((), int), zero, none)
+        first = _Turn(start, v, start, v, one, jnp.minimum(memory, enough), jnp.zeros((), int), zero, none)
         out = jax.lax.while_loop(lambda s: ~s.done, turn, first)
         # what is at rest keeps its step
         return Solved(out.P, jnp.where(out.count > 1, RELAX * out.step, out.step), out.count, out.residual)

@@ -56,8 +56,7 @@ def build(p: dict) -> Setup:
         {"left.x": ahead, "left.y": up, "left.angle": -stance, "right": stance - swing},
         {"left.x": up * rate, "left.y": -ahead * rate, "left.angle": -rate, "right": rate - swing_rate},
     )
-    method = un.Moreau(un.GaussSeidel(tolerance=1e-8))  # a leg that slips and leans couples its forces strongly
-    return Setup(system, start, p["duration"], dt=1e-4, save_every=20, integrator=method)
+    return Setup(system, start, p["duration"], dt=1e-4, save_every=20)
 
 
 def _side(name: str) -> float:

@@ -122,10 +122,10 @@ class Moreau(Integrator):
 
         # impulses and velocities at the end; the work depends on how many contacts are closed
         touches = [touch(c, system, middle, tree, u) for c in system.contacts]
-        # what is nearer than it would fall in a step is closed: contacts do not flicker, and share their load
-        near = TOUCHING + dt**2 / 2 * jnp.sqrt((jax.lax.stop_gradient(system.gravity) ** 2).sum())
-        closed = [(x.gap <= near).astype(float) for x in touches]
-        common = _Common(t + dt / 2, dt, near, middle, tree, H, pick(impulse, which), u, ahead)
+        # what is nearer than it falls in two steps is closed: contacts do not flicker, and share their load
+        fall = TOUCHING + dt**2 / 2 * jnp.sqrt((jax.lax.stop_gradient(system.gravity) ** 2).sum())
+        closed = [(x.gap <= 4 * fall).astype(float) for x in touches]
+        common = _Common(t + dt / 2, dt, fall, middle, tree, H, pick(impulse, which), u, ahead)
         rooms = _rooms(system)
         if len(rooms) == 1:
             gain, lift, found = self._solve(system, common, touches, closed, memory, rooms[0])
@@ -172,7 +172,7 @@ class Moreau(Integrator):
         """Change of the unknown velocities, displacement out of what is touched, and impulses of all contacts, if no more are
         closed than there is `room` for."""
         which = unknown_velocities(system)
-        columns, taken, depths, laws, guesses, places, at = [], [], [], [], [], [], 0
+        columns, taken, gaps, laws, guesses, places, at = [], [], [], [], [], [], 0
         for c, x, is_closed, n in zip(system.contacts, touches, closed, room):
             m, k = len(c.bodies), c.rows
             guess = memory.impulses[at : at + m * k].reshape(k, m)
@@ -180,7 +180,7 @@ class Moreau(Integrator):
             place = None if n == m else _places(is_closed, n)
             columns.append(over_unknowns(c, system, common.tree, x.rows, place))
             taken.append(is_closed if place is None else place.sum(1))
-            depths.append(-x.gap if place is None else -(place * x.gap).sum(1))
+            gaps.append(x.gap if place is None else (place * x.gap).sum(1))
             guesses.append(guess if place is None else (guess[:, None] * place).sum(-1))
             laws.append(c.law if place is None else jax.tree.map(lambda y, p=place: _taken(p, y), c.law))
             places.append(place)
@@ -196,14 +196,14 @@ class Moreau(Integrator):
         problem = Problem(Z, w, given + _bounce(blocks, before), _spread(taken, system), blocks)
         guess = shared(problem, jnp.concatenate([x.reshape(-1) for x in [*guesses, jnp.zeros(0)]]))
         found = solved(problem, jax.lax.stop_gradient(guess), jax.lax.stop_gradient(memory.step), self.solver)
-        pushed = w + matvec(Z, found.P)
-        gain = dense.back_substituted(U, bound + pushed)
+        moved = w + matvec(Z, found.P)
+        gain = dense.back_substituted(U, bound + moved)
         lift = jnp.zeros_like(gain)
         if blocks:
-            end = given + tmatvec(Z, pushed)
-            lost = -(found.P * (before + end)).sum() / 2
+            end = given + tmatvec(Z, moved)
+            lost = jnp.maximum(-(found.P * (before + end)).sum() / 2, 0.0)
             # what leaves by itself need not be lifted
-            depth = jnp.maximum(jnp.concatenate(depths) - common.near - common.dt * problem.normals(end), 0.0)
+            depth = jnp.maximum(-jnp.concatenate(gaps) - common.fall - common.dt * problem.normals(end), 0.0)
             gain, lift = self._lifted(system, common, problem, U, problem.normals(problem.closed) * depth, gain, lost)
         parts = []
         for b, place in zip(blocks, places):
@@ -217,15 +217,15 @@ class Moreau(Integrator):
         """(change of the velocities, displacement) that take bodies out of what they have drifted into, without energy.
 
         Velocities along a curved surface leave it, and impacts are found when they have happened. The displacement goes down
-        the slope of the sum of squares of the depths. Its work is taken from what the contacts dissipate (`lost`: all that
-        the bodies gained on their way in is part of it), then from the motion; a body at rest stays where it is.
+        the slope of the sum of squares of the depths. Its work is taken from what the contacts dissipate (`lost`: what the
+        bodies gained on their way in is part of it), then from the motion; a body at rest stays where it is.
         """
         which = unknown_velocities(system)
         N, scale = problem.normals(problem.Z), problem.normals(problem.metric())
         y = jnp.dot(N, depth / scale)
         reach = jnp.dot(y, N)
         y = y * jnp.minimum(_ratio((reach * depth).sum(), (reach * reach).sum()), 1.0)
-        work, lost = jnp.maximum(-(problem.w * y).sum() / common.dt, 0.0), jnp.maximum(lost, 0.0)
+        work = jnp.maximum(-(problem.w * y).sum() / common.dt, 0.0)
         ahead = pick(common.ahead, which)
         after = ahead + gain
         if system.ideal or len(which) < 6 * (system.topology.base_role == "free") + system.nv:
@@ -253,11 +253,11 @@ class Moreau(Integrator):
 
 class _Common(NamedTuple):
     """What does not depend on the contacts: the middle of the step, inertia, impulses of the forces, and velocities at the
-    start (`u`) and at the end, if only what is driven changes (`ahead`); gaps below `near` [m] are closed."""
+    start (`u`) and at the end, if only what is driven changes (`ahead`); `fall` [m]: what falls so far in a step."""
 
     t: Any
     dt: Any
-    near: Any
+    fall: Any
     middle: State
     tree: Tree
     H: Float[Array, "n n"]
@@ -294,7 +294,7 @@ def _taken(place: Float[Array, "room m"], x: Float[Array, "m *n"]) -> Float[Arra
 def _half(top: Topology, state: State, h: Any, lift: Array | None = None) -> tuple[State, State]:
     """(the state with the base's velocity in the axes that it has h later, the state then), at constant velocities.
 
-    A free base moves straight on and turns at the same time; its velocity is that of its origin, in axes that do not turn.
+    A free base moves straight on and turns at the same time; its velocities are kept in axes that do not turn.
     `lift` (6 + nv,): a displacement besides that of the velocities.
     """
     moves = h * _stack(state) if lift is None else h * _stack(state) + lift
@@ -302,7 +302,8 @@ def _half(top: Topology, state: State, h: Any, lift: Array | None = None) -> tup
         return state, displaced(top, state, moves[:6], moves[6:])
     turn = so3.exp(moves[3:6])
     later = se3.Pose(state.base.apply(moves[:3]), so3.normalise(so3.multiply(state.base.quaternion, turn)))
-    twist = jnp.concatenate([tmatvec(so3.to_matrix(turn), state.base_twist[:3]), state.base_twist[3:]])
+    back = so3.to_matrix(turn)
+    twist = jnp.concatenate([tmatvec(back, state.base_twist[:3]), tmatvec(back, state.base_twist[3:])])
     moved = displaced(top, state, jnp.zeros(6), moves[6:])
     return State(state.base, state.q, twist, state.v), State(later, moved.q, twist, state.v)
 
