@@ -1,6 +1,6 @@
 """Batches of the snake robot Aiko on a GPU: robot-steps a second, in one vmapped call.
 
-    python benchmarks/gpu_contact.py [batches...]
+    python benchmarks/gpu_contact.py [--float32] [batches...]
 
 Each robot has its own heading and speed of gait's start; the solver has a fixed budget, because a batch waits for its slowest.
 """
@@ -43,7 +43,7 @@ def bench(name: str, batch: int, steps: int, dt: float) -> None:
         best = min(best, time.perf_counter() - began)
     worst = float(jnp.nanmax(memory.worst[:, 0]))
     print(
-        f"{name}, float64, batch {batch}: {batch * steps / best:.3g} robot-steps/s, "
+        f"{name}, {end.q.dtype}, batch {batch}: {batch * steps / best:.3g} robot-steps/s, "
         f"{1e6 * best / steps:.0f} us a step, compile {made:.0f} s, steps not solved {int(memory.unsolved.sum()) / batch / steps:.2%}, "
         f"worst residual {worst:.1e}, finite {bool(jnp.isfinite(end.q).all())}",
         flush=True,
@@ -52,5 +52,7 @@ def bench(name: str, batch: int, steps: int, dt: float) -> None:
 
 if __name__ == "__main__":
     print(jax.devices()[0].device_kind)
-    for batch in [int(x) for x in sys.argv[1:]] or [1000, 10_000, 100_000]:
+    if "--float32" in sys.argv:
+        jax.config.update("jax_enable_x64", False)
+    for batch in [int(x) for x in sys.argv[1:] if not x.startswith("-")] or [1000, 10_000, 100_000]:
         bench("aiko-sidewinding", batch, 200, 1 / 4000)

@@ -164,7 +164,8 @@ class TestBall:
         system, start = ball(un.Coulomb(0.5), bowl, base_position=centre)
         assert abs(float(un.contact_gaps(system, start)[0])) < 1e-12  # the centre is 0.1 m from the bowl
         assert_allclose(bowl.normal(jnp.asarray(centre)), (radius * np.array([0, 0, 1]) - centre) / 0.9, atol=1e-12)
-        run = un.run(system, start, t_end=4.0, dt=1e-3, save_every=1)
+        exact = un.Moreau(un.AcceleratedProx(tolerance=1e-12))
+        run = un.run(system, start, t_end=4.0, dt=1e-3, save_every=1, integrator=exact)
         assert run.data.contact_penetration.values.max() < G * 1e-6
         energy = (run.data.energy_kinetic + run.data.energy_potential).values
         assert np.diff(energy).max() < 1e-9
@@ -259,7 +260,7 @@ class TestRoles:
         b.body("tip", "hand", soft)
         b.contact("touch", "tip", un.Plane(), un.Coulomb(0.0))
         system = b.build()
-        run = un.run(system, system.state(), t_end=3.0, dt=5e-3)
+        run = un.run(system, system.state(), t_end=3.0, dt=1e-3)
         assert_allclose(run.data.contact_force.values[-1, 0, 2], 3 * 2.0 * 0.01, rtol=2e-3)
 
 
@@ -325,11 +326,8 @@ class TestSolvers:
         U, X = (np.asarray(x) for x in dense.factor(jnp.asarray(H), jnp.asarray(B)))
         assert_allclose(np.triu(U).T @ np.triu(U), H, atol=1e-10)
         assert_allclose(np.triu(U).T @ X, B, atol=1e-10)
-        assert_allclose(
-            np.triu(U) @ np.asarray(dense.back_substituted(jnp.asarray(np.triu(U)), jnp.asarray(B[:, 0]))),
-            B[:, 0],
-            atol=1e-10,
-        )
+        back = dense.back_substituted(jnp.asarray(np.triu(U)), jnp.asarray(B))
+        assert_allclose(np.triu(U) @ np.asarray(back), B, atol=1e-10)
 
 
 class TestAiko:

@@ -13,7 +13,6 @@ from undula.contact.solvers import Problem
 from undula.lie import dense
 
 STILL = 1e-3  # contacts whose velocities are below this part of what the forces of a step would add are at rest
-SOFT = 1e-8  # compliance of the supports, against that of the bodies
 
 
 def shared(problem: Problem, guess: Float[Array, "rows"]) -> Float[Array, "rows"]:
@@ -27,10 +26,11 @@ def shared(problem: Problem, guess: Float[Array, "rows"]) -> Float[Array, "rows"
 
     N, before = problem.normals(problem.closed * problem.Z), problem.normals(guess)
     G = jnp.dot(N.T, N)
+    soft = jnp.finfo(G.dtype).eps ** 0.5  # compliance of the supports, against that of the bodies
     cold = before.max() <= 0
     wanted = jnp.where(cold, -problem.normals(push + problem.closed * problem.offset), jnp.dot(G, before))
-    U, y = dense.factor(G + jnp.diag(SOFT * problem.normals(inertia)), wanted[:, None])
-    after = jnp.maximum(dense.back_substituted(U, y[:, 0]), 0.0)
+    U, y = dense.factor(G + jnp.diag(soft * problem.normals(inertia)), wanted[:, None])
+    after = jnp.maximum(dense.back_substituted(U, y)[:, 0], 0.0)
     parts, at = [], 0
     for b in problem.blocks:
         own, new = b.take(guess), after[at : at + b.count]

@@ -34,6 +34,7 @@ from undula.model.topology import Topology
 
 FEW = 4  # contacts that are closed at the same time in most steps of a robot that lifts its body
 TOUCHING = 1e-10  # a gap below is closed: what starts on the ground is not lifted off it by rounding [m]
+LIFTED = 0.2  # part of a depth that is lifted in a step: smoothly, so that contacts stay closed
 PAID = 0.25  # part of the kinetic energy that a step may take to lift what has drifted into a surface
 
 
@@ -168,7 +169,7 @@ class Moreau(Integrator):
         closed: list[Array],
         memory: ContactMemory,
         room: tuple[int, ...],
-    ) -> tuple[Float[Array, "n"], Float[Array, "n"], Solved]:
+    ) -> tuple[Float[Array, "n"], Float[Array, "n"] | None, Solved]:
         """Change of the unknown velocities, displacement out of what is touched, and impulses of all contacts, if no more are
         closed than there is `room` for."""
         which = unknown_velocities(system)
@@ -197,14 +198,15 @@ class Moreau(Integrator):
         guess = shared(problem, jnp.concatenate([x.reshape(-1) for x in [*guesses, jnp.zeros(0)]]))
         found = solved(problem, jax.lax.stop_gradient(guess), jax.lax.stop_gradient(memory.step), self.solver)
         moved = w + matvec(Z, found.P)
-        gain = dense.back_substituted(U, bound + moved)
-        lift = jnp.zeros_like(gain)
-        if blocks:
+        if not blocks:
+            gain, lift = dense.back_substituted(U, (bound + moved)[:, None])[:, 0], None
+        else:
             end = given + tmatvec(Z, moved)
             lost = jnp.maximum(-(found.P * (before + end)).sum() / 2, 0.0)
             # what leaves by itself need not be lifted
             depth = jnp.maximum(-jnp.concatenate(gaps) - common.fall - common.dt * problem.normals(end), 0.0)
-            gain, lift = self._lifted(system, common, problem, U, problem.normals(problem.closed) * depth, gain, lost)
+            depth = problem.normals(problem.closed) * depth
+            gain, lift = self._lifted(system, common, problem, U, depth, bound + moved, lost)
         parts = []
         for b, place in zip(blocks, places):
             own = b.take(found.P)
@@ -212,9 +214,9 @@ class Moreau(Integrator):
         return gain, lift, found._replace(P=jnp.concatenate([*parts, jnp.zeros(0)]))
 
     def _lifted(
-        self, system: System, common: "_Common", problem: Problem, U: Array, depth: Array, gain: Array, lost: Array
+        self, system: System, common: "_Common", problem: Problem, U: Array, depth: Array, pushed: Array, lost: Array
     ) -> tuple[Float[Array, "n"], Float[Array, "n"]]:
-        """(change of the velocities, displacement) that take bodies out of what they have drifted into, without energy.
+        """U^-1 `pushed`, the change of the velocities, and a displacement out of what bodies have drifted into, without energy.
 
         Velocities along a curved surface leave it, and impacts are found when they have happened. The displacement goes down
         the slope of the sum of squares of the depths. Its work is taken from what the contacts dissipate (`lost`: what the
@@ -224,8 +226,9 @@ class Moreau(Integrator):
         N, scale = problem.normals(problem.Z), problem.normals(problem.metric())
         y = jnp.dot(N, depth / scale)
         reach = jnp.dot(y, N)
-        y = y * jnp.minimum(_ratio((reach * depth).sum(), (reach * reach).sum()), 1.0)
+        y = LIFTED * y * jnp.minimum(_ratio((reach * depth).sum(), (reach * reach).sum()), 1.0)
         work = jnp.maximum(-(problem.w * y).sum() / common.dt, 0.0)
+        gain, lift = dense.back_substituted(U, jnp.stack([pushed, y], axis=1)).T
         ahead = pick(common.ahead, which)
         after = ahead + gain
         if system.ideal or len(which) < 6 * (system.topology.base_role == "free") + system.nv:
@@ -236,7 +239,7 @@ class Moreau(Integrator):
             most = lost + PAID * kinetic
             slower = jnp.sqrt(1 - _ratio(jnp.maximum(jnp.minimum(work, most) - lost, 0.0), kinetic))
         part = jnp.where(work > most, _ratio(most, work), 1.0)
-        return slower * after - ahead, dense.back_substituted(U, part * y)
+        return slower * after - ahead, part * lift
 
     def _hold(self, system: System, common: "_Common", U: Array, which: np.ndarray, Z: Array, w: Array):
         """Constraints hold exactly: what they forbid is taken out of the problem of the contacts.

@@ -354,7 +354,7 @@ def _fault(
         return k, (
             f"the contact problem was not solved between t = {max(samples.t[k] - spacing, 0.0):.6g} s and "
             f"t = {samples.t[k]:.6g} s: {noted.worst[k, 0]:.3g} of the largest impulse remains; more iterations "
-            "(AcceleratedProx(most=...)) or a smaller dt may help."
+            "(`most` of its solver) or a smaller dt may help."
         )
     if not system.least_squares and (samples.residual > VIOLATED).any():
         k = int(np.argmax(samples.residual > VIOLATED))

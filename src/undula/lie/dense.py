@@ -87,12 +87,12 @@ def forward_substituted(U: Float[Array, "n n"], B: Float[Array, "n m"]) -> Float
     return jax.lax.fori_loop(0, n, turn, jnp.zeros_like(B), unroll=unrolled(n))
 
 
-def back_substituted(U: Float[Array, "n n"], w: Float[Array, "n"]) -> Float[Array, "n"]:
-    """U^-1 w, for an upper triangular U."""
+def back_substituted(U: Float[Array, "n n"], B: Float[Array, "n m"]) -> Float[Array, "n m"]:
+    """U^-1 B, for an upper triangular U."""
     n = U.shape[0]
 
-    def turn(i, x):
+    def turn(i, X):
         k = n - 1 - i
-        return x.at[k].set((w[k] - (U[k] * x).sum()) / U[k, k])
+        return X.at[k].set((B[k] - (U[k][:, None] * X).sum(0)) / U[k, k])
 
-    return jax.lax.fori_loop(0, n, turn, jnp.zeros_like(w), unroll=unrolled(n))
+    return jax.lax.fori_loop(0, n, turn, jnp.zeros_like(B), unroll=unrolled(n))
