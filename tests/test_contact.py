@@ -168,7 +168,7 @@ class TestBall:
         run = un.run(system, start, t_end=4.0, dt=1e-3, save_every=1, integrator=exact)
         assert run.data.contact_penetration.values.max() < G * 1e-6
         energy = (run.data.energy_kinetic + run.data.energy_potential).values
-        assert np.diff(energy).max() < 1e-9
+        assert np.diff(energy).max() < 1e-8  # the work of a lift is found to first order
         swing = energy[0] - 2 * G * 0.1
         assert energy[-1] - 2 * G * 0.1 > 0.99 * swing
         # a pendulum of length 0.9 m with 7/5 of the inertia
