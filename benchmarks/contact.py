@@ -29,8 +29,9 @@ DT = 1 / 4000
 DOCUMENT = {"aiko-sidewinding": 426.0, "aiko-lateral-isotropic": 78.0, "aiko-lateral": 78.0}
 
 
-def ours(name: str, seconds: float, dt: float = DT, **changes) -> tuple[float, float, np.ndarray]:
-    """(seconds a simulated second, of compilation, mean velocity from t = 1 s on) of `seconds` of motion."""
+def ours(name: str, seconds: float, dt: float = DT, **changes) -> tuple[float, float, float, np.ndarray]:
+    """(seconds a simulated second, of compilation, part of the steps not solved to the tolerance, mean velocity from t = 1 s
+    on) of `seconds` of motion."""
     setup = gallery.load(name).setup(**changes)
     method = un.Moreau()
     memory = method.begin(Motion.of(setup.system), 0.0, setup.state)
@@ -50,8 +51,7 @@ def ours(name: str, seconds: float, dt: float = DT, **changes) -> tuple[float, f
     k = jnp.asarray(round(1 / dt))
     early, _ = compiled(setup.system, setup.state, memory, zero, k)
     centre = [np.asarray(un.centre_of_mass(setup.system, x)) for x in (early, end)]
-    assert int(after.unsolved) < 5e-3 * seconds / dt
-    return best / seconds, made, (centre[1] - centre[0]) / (seconds - 1)
+    return best / seconds, made, int(after.unsolved) * dt / seconds, (centre[1] - centre[0]) / (seconds - 1)
 
 
 def theirs(name: str, seconds: float) -> tuple[float, np.ndarray]:
@@ -70,20 +70,23 @@ def main() -> None:
     )
     for name in RUNS:
         seconds = 10.0
-        mine, made, v = ours(name, seconds)
+        mine, made, missed, v = ours(name, seconds)
         other, w = theirs(name, seconds) if name != "aiko-lateral" else (np.nan, np.full(3, np.nan))
         print(
             f"{name:26s}{mine:9.3f}{1e6 * mine * DT:9.1f}{other:9.3f}{other / mine:7.1f}{DOCUMENT[name]:10.0f}   "
-            f"({v[0]:.4f}, {v[1]:.4f}), ({w[0]:.4f}, {w[1]:.4f}); compile {made:.1f} s",
+            f"({v[0]:.4f}, {v[1]:.4f}), ({w[0]:.4f}, {w[1]:.4f}); not solved {missed:.3%}, compile {made:.1f} s",
             flush=True,
         )
-    mine, _, v = ours("aiko-sidewinding", 10.0, 1 / 1000)
+    mine, _, _, v = ours("aiko-sidewinding", 10.0, 1 / 1000)
     print(f"sidewinding in steps of 1/1000 s: {mine:.4f}, mean velocity ({v[0]:.4f}, {v[1]:.4f})")
     links, times = (5, 10, 20, 50, 100), []
     for n in links:
-        mine, made, _ = ours("aiko-sidewinding", 2.0, n=n)
+        mine, made, missed, _ = ours("aiko-sidewinding", 2.0, n=n)
         times.append(mine * DT)
-        print(f"sidewinding with {n:3d} links: {1e6 * mine * DT:8.1f} us a step, compile {made:.1f} s", flush=True)
+        print(
+            f"sidewinding with {n:3d} links: {1e6 * mine * DT:8.1f} us a step, not solved {missed:.2%}, compile {made:.1f} s",
+            flush=True,
+        )
     print(f"exponent over the links: {np.polyfit(np.log(links), np.log(times), 1)[0]:.2f}")
 
 

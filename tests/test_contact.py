@@ -320,14 +320,16 @@ class TestSolvers:
         ]
         assert_allclose(*both, atol=1e-9 * np.abs(both[0]).max())
 
-    def test_factor(self, rng):
-        A = rng.normal(size=(23, 40))
-        H, B = A @ A.T, rng.normal(size=(23, 7))
+    @pytest.mark.parametrize("n", [23, 60])
+    def test_factor(self, rng, n):
+        A = rng.normal(size=(n, n + 17))
+        H, B = A @ A.T, rng.normal(size=(n, 7))
         U, X = (np.asarray(x) for x in dense.factor(jnp.asarray(H), jnp.asarray(B)))
-        assert_allclose(np.triu(U).T @ np.triu(U), H, atol=1e-10)
-        assert_allclose(np.triu(U).T @ X, B, atol=1e-10)
-        back = dense.back_substituted(jnp.asarray(np.triu(U)), jnp.asarray(B))
-        assert_allclose(np.triu(U) @ np.asarray(back), B, atol=1e-10)
+        U = np.triu(U)
+        assert_allclose(U.T @ U, H, atol=1e-10)
+        for solve, matrix in ((dense.back_substituted, U), (dense.forward_substituted, U.T)):
+            assert_allclose(matrix @ np.asarray(solve(jnp.asarray(U), jnp.asarray(B))), B, atol=1e-10)
+        assert_allclose(U.T @ X, B, atol=1e-10)
 
 
 class TestAiko:

@@ -6,6 +6,7 @@ unknowns on LAPACK is quicker.
 
 import jax
 import jax.numpy as jnp
+from jax.scipy.linalg import solve_triangular
 from jaxtyping import Array, Float
 
 from undula.lie.loops import unrolled
@@ -13,6 +14,7 @@ from undula.lie.small import matvec
 
 LARGE = 16
 ROWS, LANES = 9, 8  # rows of a block in `factor`, and what its width is a multiple of
+LARGE_FACTOR = 40  # where LAPACK factors and substitutes quicker
 LARGE_INVERSE = 48  # where the loop around it matters more than the inverse itself
 
 
@@ -57,9 +59,12 @@ def solve(A: Float[Array, "n n"], b: Float[Array, "n"], symmetric: bool = False)
 def factor(H: Float[Array, "n n"], B: Float[Array, "n m"]) -> tuple[Float[Array, "n n"], Float[Array, "n m"]]:
     """(U, U^-T B) with H = U^T U, U upper triangular, for a symmetric positive definite H: Cholesky, one row a turn.
 
-    The rows are done in a few blocks, because the first ones need not look at all that is still zero.
+    The rows are done in a few blocks, because the first ones need not look at all that is still zero. Large ones by LAPACK.
     """
     n, m = B.shape
+    if n > LARGE_FACTOR:
+        L = jnp.linalg.cholesky(H)
+        return L.T, solve_triangular(L, B, lower=True)
     width = -(-(n + m) // LANES) * LANES  # no remainders in vector loops
     whole = jnp.concatenate([H, B, jnp.zeros((n, width - n - m))], axis=1)
     done = whole[:0]
@@ -80,6 +85,8 @@ def factor(H: Float[Array, "n n"], B: Float[Array, "n m"]) -> tuple[Float[Array,
 def forward_substituted(U: Float[Array, "n n"], B: Float[Array, "n m"]) -> Float[Array, "n m"]:
     """U^-T B, for an upper triangular U."""
     n = U.shape[0]
+    if n > LARGE_FACTOR:
+        return solve_triangular(U, B, trans=1)
 
     def turn(k, X):
         return X.at[k].set((B[k] - (U[:, k][:, None] * X).sum(0)) / U[k, k])
@@ -90,6 +97,8 @@ def forward_substituted(U: Float[Array, "n n"], B: Float[Array, "n m"]) -> Float
 def back_substituted(U: Float[Array, "n n"], B: Float[Array, "n m"]) -> Float[Array, "n m"]:
     """U^-1 B, for an upper triangular U."""
     n = U.shape[0]
+    if n > LARGE_FACTOR:
+        return solve_triangular(U, B)
 
     def turn(i, X):
         k = n - 1 - i
