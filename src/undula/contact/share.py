@@ -22,14 +22,12 @@ def shared(problem: Problem, guess: Float[Array, "rows"]) -> Float[Array, "rows"
         return guess
     push = problem.closed * jnp.dot(problem.w, problem.Z)
     still = jnp.abs(problem.closed * problem.offset).max() <= STILL * jnp.abs(push).max()
-    inertia = problem.metric()
-
     N, before = problem.normals(problem.closed * problem.Z), problem.normals(guess)
     G = jnp.dot(N.T, N)
     soft = jnp.finfo(G.dtype).eps ** 0.5  # compliance of the supports, against that of the bodies
     cold = before.max() <= 0
     wanted = jnp.where(cold, -problem.normals(push + problem.closed * problem.offset), jnp.dot(G, before))
-    U, y = dense.factor(G + jnp.diag(soft * problem.normals(inertia)), wanted[:, None])
+    U, y = dense.factor(G + jnp.diag(soft * problem.normals(problem.metric())), wanted[:, None])
     after = jnp.maximum(dense.back_substituted(U, y)[:, 0], 0.0)
     parts, at = [], 0
     for b in problem.blocks:

@@ -11,7 +11,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, Int
+from jaxtyping import Array, Bool, Float, Int
 
 from undula.actuation.controllers import ProportionalDerivative
 from undula.constraints.decompose import decompose
@@ -131,7 +131,7 @@ class Moreau(Integrator):
         if len(rooms) == 1:
             gain, lift, found = self._solve(system, common, touches, closed, memory, rooms[0])
         else:
-            fits = jnp.stack([self._fits(closed, room) for room in rooms])
+            fits = jnp.stack([_fits(closed, room) for room in rooms])
             branches = [
                 lambda _, room=room: self._solve(system, common, touches, closed, memory, room) for room in rooms
             ]
@@ -156,10 +156,6 @@ class Moreau(Integrator):
             memory.unsolved + (found.residual > self.solver.tolerance),
             memory.closings + count,
         )
-
-    def _fits(self, closed: list[Array], room: tuple[int, ...]) -> Array:
-        """Whether the closed contacts of each form have room."""
-        return jnp.all(jnp.stack([x.sum() <= n for x, n in zip(closed, room)]))
 
     def _solve(
         self,
@@ -279,6 +275,11 @@ def _rooms(system: System) -> list[tuple[int, ...]]:
         return [whole]
     few = tuple(FEW if m > 2 * FEW else m for m in whole)
     return sorted({tuple(whole[:i] + few[i:]) for i in range(len(whole) + 1)})
+
+
+def _fits(closed: list[Array], room: tuple[int, ...]) -> Bool[Array, ""]:
+    """Whether the closed contacts of each form have room."""
+    return jnp.all(jnp.stack([x.sum() <= n for x, n in zip(closed, room)]))
 
 
 def _places(closed: Float[Array, "m"], room: int) -> Float[Array, "room m"]:
