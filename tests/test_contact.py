@@ -113,15 +113,15 @@ class TestBlock:
 
 class TestBall:
     def test_bounces(self):
-        """Fifty impacts against the closed form; the error is that of finding the impacts, a part of a step each."""
+        """Fifty impacts against the closed form: those that are many steps apart to the step, as no error adds up."""
         e, dt = 0.9, 1e-4
         system, start = ball(un.Coulomb(restitution=e), base_position=(0, 0, 1.1))
         heights = np.asarray(_fall(system, start, jnp.asarray(dt), 90_000))
         impacts = 1 + np.flatnonzero((np.diff(heights)[:-1] < 0) & (np.diff(heights)[1:] > 0))[:50]
         first = np.sqrt(2 / G)
         exact = first + 2 * first * np.cumsum(np.append(0, e ** np.arange(1, 50)))
-        assert_allclose(impacts * dt, exact, atol=50 * dt)
-        assert np.abs(impacts[:5] * dt - exact[:5]).max() < 5 * dt
+        assert np.abs(impacts[:15] * dt - exact[:15]).max() < 2 * dt
+        assert_allclose(impacts * dt, exact, atol=5 * dt)
 
     def test_slides_until_it_rolls(self):
         """5/7 of the speed, whatever the friction."""
@@ -168,7 +168,7 @@ class TestBall:
         run = un.run(system, start, t_end=4.0, dt=1e-3, save_every=1, integrator=exact)
         assert run.data.contact_penetration.values.max() < G * 1e-6
         energy = (run.data.energy_kinetic + run.data.energy_potential).values
-        assert np.diff(energy).max() < 1e-8  # the work of a lift is found to first order
+        assert np.diff(energy).max() < 1e-9 * energy[0]  # the work of a lift is found to first order
         swing = energy[0] - 2 * G * 0.1
         assert energy[-1] - 2 * G * 0.1 > 0.99 * swing
         # a pendulum of length 0.9 m with 7/5 of the inertia
@@ -260,7 +260,7 @@ class TestRoles:
         b.body("tip", "hand", soft)
         b.contact("touch", "tip", un.Plane(), un.Coulomb(0.0))
         system = b.build()
-        run = un.run(system, system.state(), t_end=3.0, dt=1e-3)
+        run = un.run(system, system.state(), t_end=3.0, dt=5e-3)
         assert_allclose(run.data.contact_force.values[-1, 0, 2], 3 * 2.0 * 0.01, rtol=2e-3)
 
 

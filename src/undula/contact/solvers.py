@@ -36,6 +36,15 @@ class Block(NamedTuple):
         return x[self.first : self.first + self.count * self.rows].reshape(self.rows, self.count)
 
 
+def over_rows(blocks: tuple[Block, ...], x: Float[Array, "contacts"]) -> Float[Array, "rows"]:
+    """A number for each contact, repeated for each of its rows."""
+    parts, at = [jnp.zeros(0)], 0
+    for b in blocks:
+        parts.append(jnp.tile(x[at : at + b.count], b.rows))
+        at += b.count
+    return jnp.concatenate(parts)
+
+
 class Problem(NamedTuple):
     """What a solver is given. `closed` (rows,): 1 for rows of closed contacts, 0 for those whose impulse is zero."""
 

@@ -19,9 +19,10 @@ from undula.constraints.reduction import slip_forces, unknown_velocities
 from undula.constraints.rows import Tree, rows_of, tree_of
 from undula.contact.candidates import Touch, over_unknowns, touch
 from undula.contact.derivative import solved
+from undula.contact.instant import at_their_instants
 from undula.contact.laws import ContactLaw
 from undula.contact.share import shared
-from undula.contact.solvers import AcceleratedProx, Block, ContactSolver, Problem, Solved
+from undula.contact.solvers import AcceleratedProx, Block, ContactSolver, Problem, Solved, over_rows
 from undula.dynamics.hybrid import driven_motion, given_efforts, on_bodies
 from undula.dynamics.model import efforts_of, inertia_over_base, relative
 from undula.integrate.base import Integrator, Motion
@@ -34,7 +35,7 @@ from undula.model.topology import Topology
 
 FEW = 4  # contacts that are closed at the same time in most steps of a robot that lifts its body
 TOUCHING = 1e-10  # a gap below is closed: what starts on the ground is not lifted off it by rounding [m]
-LIFTED = 0.2  # part of a depth that is lifted in a step: smoothly, so that contacts stay closed
+LIFTED = 0.2  # part of a drift that is lifted in a step: smoothly, so that contacts stay closed
 PAID = 0.25  # part of the kinetic energy that a step may take to lift what has drifted into a surface
 
 
@@ -144,9 +145,10 @@ class Moreau(Integrator):
         new = driven_motion(system, t + dt, _half(system.topology, rates, dt / 2, up)[1])[0]  # (83)
         change = (after - u) / dt + jnp.concatenate([_turning(system.topology, new.base_twist), jnp.zeros(system.nv)])
         depth = jnp.concatenate([-x.gap for x in touches]).max(initial=0.0) if touches else jnp.zeros(())
+        every = _blocks([c.law for c in system.contacts], tuple(len(c.bodies) for c in system.contacts))
         count = sum((x.sum() for x in closed), jnp.zeros(())).astype(int)
         return new, ContactMemory(
-            jnp.where(_spread(closed, system) > 0, found.P, memory.impulses),
+            jnp.where(over_rows(every, jnp.concatenate([*closed, jnp.zeros(0)])) > 0, found.P, memory.impulses),
             found.P / dt,
             found.memory,
             change,
@@ -190,39 +192,49 @@ class Moreau(Integrator):
         if system.ideal:
             free, w, bound = self._hold(system, common, U, which, Z, w)
             given, Z = given + tmatvec(Z, bound), free
-        problem = Problem(Z, w, given + _bounce(blocks, before), _spread(taken, system), blocks)
+        problem = Problem(
+            Z, w, given + _bounce(blocks, before), over_rows(blocks, jnp.concatenate([*taken, jnp.zeros(0)])), blocks
+        )
         guess = shared(problem, jnp.concatenate([x.reshape(-1) for x in [*guesses, jnp.zeros(0)]]))
         found = solved(problem, jax.lax.stop_gradient(guess), jax.lax.stop_gradient(memory.step), self.solver)
-        moved = w + matvec(Z, found.P)
+        P = found.P
         if not blocks:
-            gain, lift = dense.back_substituted(U, (bound + moved)[:, None])[:, 0], None
+            gain, lift = dense.back_substituted(U, (bound + w)[:, None])[:, 0], None
         else:
-            end = given + tmatvec(Z, moved)
-            lost = jnp.maximum(-(found.P * (before + end)).sum() / 2, 0.0)
-            # what leaves by itself need not be lifted
-            depth = jnp.maximum(-jnp.concatenate(gaps) - common.fall - common.dt * problem.normals(end), 0.0)
-            depth = problem.normals(problem.closed) * depth
-            gain, lift = self._lifted(system, common, problem, U, depth, bound + moved, lost)
+            P, late, end, drift = at_their_instants(
+                problem, P, jnp.concatenate(gaps), before, given, common.dt, common.fall
+            )
+            lost = jnp.maximum(-(P * (before + end)).sum() / 2, 0.0)
+            gain, lift = self._lifted(system, common, problem, U, late, drift, bound + w + matvec(Z, P), lost)
         parts = []
         for b, place in zip(blocks, places):
-            own = b.take(found.P)
+            own = b.take(P)
             parts.append((own if place is None else (own[:, :, None] * place).sum(1)).reshape(-1))
         return gain, lift, found._replace(P=jnp.concatenate([*parts, jnp.zeros(0)]))
 
     def _lifted(
-        self, system: System, common: "_Common", problem: Problem, U: Array, depth: Array, pushed: Array, lost: Array
+        self,
+        system: System,
+        common: "_Common",
+        problem: Problem,
+        U: Array,
+        late: Array,
+        drift: Array,
+        pushed: Array,
+        lost: Array,
     ) -> tuple[Float[Array, "n"], Float[Array, "n"]]:
-        """U^-1 `pushed`, the change of the velocities, and a displacement out of what bodies have drifted into, without energy.
+        """U^-1 `pushed`, the change of the velocities, and a displacement out of what bodies have gone into, without energy.
 
-        Velocities along a curved surface leave it, and impacts are found when they have happened. The displacement goes down
-        the slope of the sum of squares of the depths. Its work is taken from what the contacts dissipate (`lost`: what the
-        bodies gained on their way in is part of it), then from the motion; a body at rest stays where it is.
+        `late`: U times what impulses would have moved the bodies by, had they acted when the impacts happened. Velocities
+        along a curved surface leave it, too: down the slope of the sum of squares of such depths (`drift`), a part in each
+        step. The work is taken from what the contacts dissipate (`lost`: what the bodies gained on their way in is part of
+        it), then from the motion; a body at rest stays where it is.
         """
         which = unknown_velocities(system)
         N, scale = problem.normals(problem.Z), problem.normals(problem.metric())
-        y = jnp.dot(N, depth / scale)
+        y = jnp.dot(N, drift / scale)
         reach = jnp.dot(y, N)
-        y = LIFTED * y * jnp.minimum(_ratio((reach * depth).sum(), (reach * reach).sum()), 1.0)
+        y = late + LIFTED * y * jnp.minimum(_ratio((reach * drift).sum(), (reach * reach).sum()), 1.0)
         work = jnp.maximum(-(problem.w * y).sum() / common.dt, 0.0)
         gain, lift = dense.back_substituted(U, jnp.stack([pushed, y], axis=1)).T
         ahead = pick(common.ahead, which)
@@ -365,8 +377,3 @@ def _bounce(blocks: tuple[Block, ...], before: Float[Array, "rows"]) -> Float[Ar
         normal = b.law.restitution * jnp.minimum(b.take(before)[0], 0.0)
         parts.append(jnp.concatenate([normal, jnp.zeros((b.rows - 1) * b.count)]))
     return jnp.concatenate(parts)
-
-
-def _spread(values: list[Array], system: System) -> Float[Array, "rows"]:
-    """A number for each contact, repeated for each of its rows."""
-    return jnp.concatenate([*(jnp.tile(x, c.rows) for x, c in zip(values, system.contacts)), jnp.zeros(0)])
