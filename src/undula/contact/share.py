@@ -7,12 +7,20 @@ rest, impulses that hold everything exactly are left alone.
 """
 
 import jax.numpy as jnp
-from jaxtyping import Array, Float
+from jaxtyping import Array, Bool, Float
 
 from undula.contact.solvers import Problem
 from undula.lie import dense
 
 STILL = 1e-3  # contacts whose velocities are below this part of what the forces of a step would add are at rest
+
+
+def at_rest(problem: Problem) -> Bool[Array, ""]:
+    """Whether no contact moves but by what the forces of the step add."""
+    push, moves = (
+        jnp.abs(problem.closed * x).max(initial=0.0) for x in (jnp.dot(problem.w, problem.Z), problem.offset)
+    )
+    return moves <= STILL * push
 
 
 def shared(problem: Problem, guess: Float[Array, "rows"]) -> Float[Array, "rows"]:
@@ -21,7 +29,6 @@ def shared(problem: Problem, guess: Float[Array, "rows"]) -> Float[Array, "rows"
     if sum(b.count for b in problem.blocks) < 2:
         return guess
     push = problem.closed * jnp.dot(problem.w, problem.Z)
-    still = jnp.abs(problem.closed * problem.offset).max() <= STILL * jnp.abs(push).max()
     N, before = problem.normals(problem.closed * problem.Z), problem.normals(guess)
     G = jnp.dot(N.T, N)
     soft = jnp.finfo(G.dtype).eps ** 0.5  # compliance of the supports, against that of the bodies
@@ -35,4 +42,4 @@ def shared(problem: Problem, guess: Float[Array, "rows"]) -> Float[Array, "rows"
         ratio = new / jnp.where(own[0] > 0, own[0], 1.0)
         parts += [new, (own[1:] * ratio).reshape(-1)]
         at += b.count
-    return jnp.where(still & ~cold, guess, problem.closed * jnp.concatenate(parts))
+    return jnp.where(at_rest(problem) & ~cold, guess, problem.closed * jnp.concatenate(parts))

@@ -21,7 +21,7 @@ from undula.contact.candidates import Touch, over_unknowns, touch
 from undula.contact.derivative import solved
 from undula.contact.instant import at_their_instants
 from undula.contact.laws import ContactLaw
-from undula.contact.share import shared
+from undula.contact.share import at_rest, shared
 from undula.contact.solvers import AcceleratedProx, Block, ContactSolver, Problem, Solved, over_rows
 from undula.dynamics.hybrid import driven_motion, given_efforts, on_bodies
 from undula.dynamics.model import efforts_of, inertia_over_base, relative
@@ -43,6 +43,7 @@ class ContactMemory(NamedTuple):
     """What is remembered of the last step.
 
     - `impulses` (rows,) [N s, N m s]: of all contacts, those of open ones as they were when last closed.
+    - `earlier` (rows,): those of the step before that, 0 for contacts that were not closed since: impulses go on as they changed.
     - `forces` (rows,) [N, N m]: impulses of the closed contacts, over the step.
     - `step`: what the solver remembers; `acceleration` (6 + nv,): change of the velocities over the step.
     - `iterations`: of the solver; `closed`: number of closed contacts.
@@ -51,6 +52,7 @@ class ContactMemory(NamedTuple):
     """
 
     impulses: Float[Array, "rows"]
+    earlier: Float[Array, "rows"]
     forces: Float[Array, "rows"]
     step: Float[Array, ""]
     acceleration: Float[Array, "n"]
@@ -89,7 +91,7 @@ class Moreau(Integrator):
     def begin(self, motion: Motion, t: Any, state: State, found: Any = None) -> ContactMemory:
         rows = sum(len(c.bodies) * c.rows for c in motion.system.contacts)
         none = jnp.zeros((), int)
-        start = jnp.zeros(rows), jnp.zeros(rows), jnp.ones(()), jnp.zeros(6 + motion.system.nv)
+        start = jnp.zeros(rows), jnp.zeros(rows), jnp.zeros(rows), jnp.ones(()), jnp.zeros(6 + motion.system.nv)
         return ContactMemory(*start, none, none, jnp.zeros(2), none, none)
 
     def advance(self, motion, t, state, memory, dt, careful=False):
@@ -145,10 +147,12 @@ class Moreau(Integrator):
         new = driven_motion(system, t + dt, _half(system.topology, rates, dt / 2, up)[1])[0]  # (83)
         change = (after - u) / dt + jnp.concatenate([_turning(system.topology, new.base_twist), jnp.zeros(system.nv)])
         depth = jnp.concatenate([-x.gap for x in touches]).max(initial=0.0) if touches else jnp.zeros(())
-        every = _blocks([c.law for c in system.contacts], tuple(len(c.bodies) for c in system.contacts))
+        whole = _blocks([c.law for c in system.contacts], tuple(len(c.bodies) for c in system.contacts))
+        pushes = over_rows(whole, jnp.concatenate([*closed, jnp.zeros(0)])) > 0
         count = sum((x.sum() for x in closed), jnp.zeros(())).astype(int)
         return new, ContactMemory(
-            jnp.where(over_rows(every, jnp.concatenate([*closed, jnp.zeros(0)])) > 0, found.P, memory.impulses),
+            jnp.where(pushes, found.P, memory.impulses),
+            jnp.where(pushes, memory.impulses, 0.0),
             found.P / dt,
             found.memory,
             change,
@@ -174,13 +178,15 @@ class Moreau(Integrator):
         columns, taken, gaps, laws, guesses, places, at = [], [], [], [], [], [], 0
         for c, x, is_closed, n in zip(system.contacts, touches, closed, room):
             m, k = len(c.bodies), c.rows
-            guess = memory.impulses[at : at + m * k].reshape(k, m)
+            guess, earlier = (x[at : at + m * k].reshape(k, m) for x in (memory.impulses, memory.earlier))
+            change = jnp.where((earlier[0] > 0) & (guess[0] > 0), guess - earlier, 0.0)
+            both = jnp.stack([guess, change])
             at += m * k
             place = None if n == m else _places(is_closed, n)
             columns.append(over_unknowns(c, system, common.tree, x.rows, place))
             taken.append(is_closed if place is None else place.sum(1))
             gaps.append(x.gap if place is None else (place * x.gap).sum(1))
-            guesses.append(guess if place is None else (guess[:, None] * place).sum(-1))
+            guesses.append((both if place is None else (both[:, :, None] * place).sum(-1)).reshape(2, -1))
             laws.append(c.law if place is None else jax.tree.map(lambda y, p=place: _taken(p, y), c.law))
             places.append(place)
         JT = jnp.concatenate([*columns, jnp.zeros((6 + system.nv, 0))], axis=1)
@@ -195,7 +201,8 @@ class Moreau(Integrator):
         problem = Problem(
             Z, w, given + _bounce(blocks, before), over_rows(blocks, jnp.concatenate([*taken, jnp.zeros(0)])), blocks
         )
-        guess = shared(problem, jnp.concatenate([x.reshape(-1) for x in [*guesses, jnp.zeros(0)]]))
+        guess, change = jnp.concatenate([*guesses, jnp.zeros((2, 0))], axis=1)
+        guess = shared(problem, jnp.where(at_rest(problem), guess, guess + change))
         found = solved(problem, jax.lax.stop_gradient(guess), jax.lax.stop_gradient(memory.step), self.solver)
         P = found.P
         if not blocks:
