@@ -1,0 +1,208 @@
+"""The accelerated solver as one kernel of a GPU: a program a problem, which keeps the columns Z in registers.
+
+As a loop of XLA's kernels, every iteration reads Z twice from memory, and a batch waits for its slowest problem. Here Z is read
+once. The kernel's arrays have sizes that are powers of two and are not cut or joined, so vectors over the rows are arrays
+(kinds of rows, contacts): a kind is the n-th row of all contacts of a block. What is added to fill them up is an open contact.
+"""
+
+import functools
+import operator
+from typing import TYPE_CHECKING, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array
+
+from undula.batch.lanes import Program
+from undula.contact.accelerated import accelerated
+
+if TYPE_CHECKING:
+    from undula.contact.solvers import Block, Problem
+
+MOST = 16384  # numbers of Z that fit into registers, with what is added to fill up
+WARP = 768  # numbers of Z that one warp takes, at least
+OLDEST = 8.0  # compute capability of the first GPUs that Triton compiles for
+
+
+class _Shape(NamedTuple):
+    """Sizes of the kernel's arrays; the first row and the number of contacts of each kind of rows."""
+
+    unknowns: int
+    kinds: int
+    contacts: int
+    firsts: tuple[int, ...]
+    counts: tuple[int, ...]
+
+    @property
+    def numbers(self) -> int:
+        return len(self.firsts) * self.unknowns * self.contacts
+
+
+def available() -> bool:
+    """Whether JAX computes on a GPU that has such kernels."""
+    return jax.default_backend() == "gpu" and float(getattr(jax.devices()[0], "compute_capability", 0)) >= OLDEST
+
+
+def takes(problem: "Problem") -> bool:
+    """Whether the kernel can solve the problem: small enough, and with laws that can be taken apart into lanes."""
+    if not problem.blocks or problem.size == 0:
+        return False
+    shape = _shape(problem)
+    if shape.numbers > MOST:
+        return False
+    lane = jax.ShapeDtypeStruct((shape.contacts,), problem.Z.dtype)
+    try:
+        laws = [_law(b) for b in problem.blocks]
+        for law in laws:
+            jax.eval_shape(law.run, [lane] * len(law.needed), [lane] * law.rows, lane)
+    except Exception:  # a law of the user's may do anything
+        return False
+    numbers = [problem.Z, problem.w, problem.offset, problem.closed, *(x for law in laws for x in law.needed)]
+    known = not any(law.program.closes_over_traced for law in laws)
+    return known and all(x.dtype == problem.Z.dtype for x in numbers)
+
+
+def solve(
+    problem: "Problem",
+    D: Array,
+    guess: Array,
+    memory: Array,
+    tolerance: float,
+    most: int,
+    interpret: bool = False,
+) -> tuple[Array, Array, Array, Array]:
+    """What `accelerated` returns, if `takes(problem)`. `interpret`: without a GPU, slowly."""
+    from jax.experimental import pallas as pl
+    from jax.experimental.pallas import triton
+
+    shape, laws = _shape(problem), [_law(b) for b in problem.blocks]
+    numbers = [law.needed for law in laws]
+    dtype = problem.Z.dtype
+
+    def kernel(Z, w, offset, closed, D, guess, memory, numbers, P, step, count, residual):
+        kind, contact = _places(shape.kinds, shape.contacts)
+        row, real = jnp.full_like(kind, problem.size), kind < 0  # what is not real has no place
+        for k, (first, n) in enumerate(zip(shape.firsts, shape.counts)):
+            of_kind = (kind == k) & (contact < n)
+            row, real = jnp.where(of_kind, first + contact, row), real | of_kind
+
+        def rows(ref, other=0.0):
+            return triton.load(ref.at[row], mask=real, other=other)
+
+        def vector(ref, size):
+            place = jax.lax.iota(jnp.int32, size)
+            return triton.load(ref.at[place], mask=place < ref.shape[0], other=0.0)
+
+        unknown, column = _places(shape.unknowns, shape.contacts)
+        columns = [
+            triton.load(Z.at[unknown, first + column], mask=(unknown < Z.shape[0]) & (column < n), other=0.0)
+            for first, n in zip(shape.firsts, shape.counts)
+        ]
+        numbers = [[vector(ref, shape.contacts) for ref in own] for own in numbers]
+        w = vector(w, shape.unknowns)
+        packed = _Packed(columns, w, rows(offset), rows(closed), kind, real, problem.size, laws, numbers)
+        out = accelerated(packed, rows(D, 1.0), rows(guess), memory[0], tolerance, most)
+        triton.store(P.at[row], out[0], mask=real)
+        step[0], count[0], residual[0] = out[1:]
+
+    sizes = (problem.size, dtype), (1, dtype), (1, jnp.zeros((), int).dtype), (1, dtype)
+    P, *rest = pl.pallas_call(
+        kernel,
+        grid=(1,),
+        out_shape=[jax.ShapeDtypeStruct((n,), kind) for n, kind in sizes],
+        interpret=interpret,
+        compiler_params=triton.CompilerParams(num_warps=_warps(shape)),
+    )(problem.Z, problem.w, problem.offset, problem.closed, D, guess, memory[None], numbers)
+    return P, *(x[0] for x in rest)
+
+
+class _Packed(NamedTuple):
+    """A problem inside the kernel."""
+
+    columns: list[Array]  # of each kind: (unknowns, contacts)
+    w: Array
+    offset: Array
+    closed: Array
+    kind: Array
+    real: Array  # what is not added to fill up
+    size: int
+    laws: list["_Law"]
+    numbers: list[list[Array]]  # of the laws, over the contacts
+
+    def effect(self, P: Array) -> Array:
+        products = [Z * self._of(P, k)[None] for k, Z in enumerate(self.columns)]
+        return functools.reduce(operator.add, products).sum(1)
+
+    def velocities(self, y: Array) -> Array:
+        return self.offset + self._joined([(Z * y[:, None]).sum(0) for Z in self.columns])
+
+    def project(self, x: Array) -> Array:
+        parts: list[Array] = []
+        for law, numbers in zip(self.laws, self.numbers):
+            normal, *rest = (self._of(x, len(parts) + i) for i in range(1 + law.rows))
+            normal = jnp.maximum(normal, 0.0)
+            parts += [normal, *law.run(numbers, rest, normal)]
+        return jnp.where(self.real, self.closed * self._joined(parts), 0.0)
+
+    def scale(self, P: Array) -> Array:
+        return jnp.abs(P).max()
+
+    def _of(self, x: Array, k: int) -> Array:
+        """The rows of a kind."""
+        return jnp.where(self.kind == k, x, 0.0).sum(0)
+
+    def _joined(self, parts: list[Array]) -> Array:
+        """Rows of all kinds, from those of each."""
+        out = jnp.zeros_like(self.offset)
+        for k, x in enumerate(parts):
+            out = jnp.where(self.kind == k, x[None], out)
+        return out
+
+
+class _Law(NamedTuple):
+    """The projection of a block's law on lanes that are the contacts."""
+
+    program: Program
+    rows: int
+    numbers: list[Array | None]  # of the law, each over the contacts; None where the projection does not depend on it
+
+    @property
+    def needed(self) -> list[Array]:
+        return [x for x in self.numbers if x is not None]
+
+    def run(self, numbers: list[Array], impulse: list[Array], normal: Array) -> list[Array]:
+        """The nearest allowed impulses, from the numbers that are needed, the impulses and the normal one."""
+        left = iter(numbers)
+        lanes = [np.nan if x is None else next(left) for x in self.numbers]
+        (out,) = self.program([*lanes, *impulse, normal])
+        return [jnp.broadcast_to(jnp.asarray(x, normal.dtype), normal.shape) for x in out.ravel()]
+
+
+def _law(b: "Block") -> _Law:
+    leaves, tree = jax.tree.flatten(b.law)
+    single = [jax.ShapeDtypeStruct(x.shape[1:], x.dtype) for x in leaves]
+    impulse, normal = (jax.ShapeDtypeStruct(s, leaves[0].dtype) for s in ((b.law.rows,), ()))
+    program = Program(lambda x, p, n: jax.tree.unflatten(tree, x).project(p, n), single, impulse, normal)
+    numbers: list[Array | None] = []
+    for x, used in zip(leaves, program.used):
+        flat = x.reshape(b.count, -1)
+        numbers += [flat[:, j] if used else None for j in range(flat.shape[1])]
+    return _Law(program, b.law.rows, numbers)
+
+
+def _places(rows: int, columns: int) -> tuple[Array, Array]:
+    """The numbers of the row and of the column of every entry of a matrix."""
+    row, column = (jax.lax.broadcasted_iota(jnp.int32, (rows, columns), i) for i in (0, 1))
+    return row, column
+
+
+def _warps(shape: _Shape) -> int:
+    return 1 << max(min(shape.numbers // WARP, 8).bit_length() - 1, 0)
+
+
+def _shape(problem: "Problem") -> _Shape:
+    firsts = tuple(b.first + k * b.count for b in problem.blocks for k in range(b.rows))
+    counts = tuple(b.count for b in problem.blocks for _ in range(b.rows))
+    sizes = problem.Z.shape[0], len(firsts), max(counts)
+    return _Shape(*(1 << (n - 1).bit_length() for n in sizes), firsts, counts)
