@@ -18,7 +18,7 @@ from undula.contact.accelerated import accelerated
 from undula.contact.solvers import Block, Problem
 from undula.integrate.base import Motion
 from undula.integrate.simulate import advance_steps
-from undula.lie import dense
+from undula.lie import dense, kernels
 
 G = 9.81
 
@@ -328,6 +328,15 @@ class TestKernel:
         alone = jax.jit(functools.partial(solve, in_kernel))(*(x[0] for x in numbers))
         assert_allclose(alone[0], loop[0][0], atol=1e-10 * np.abs(loop[0]).max())
 
+    @pytest.mark.parametrize("n, m", [(26, 67), (5, 1), (32, 40)])
+    def test_factor(self, rng, n, m):
+        A, B = rng.normal(size=(3, n, n + 17)), jnp.asarray(rng.normal(size=(3, n, m)))
+        H = jnp.asarray(A @ A.swapaxes(1, 2))
+        U, X = jax.jit(jax.vmap(functools.partial(kernels.factor, interpret=True)))(H, B)
+        expected = jax.vmap(dense.factor)(H, B)
+        assert_allclose(U, np.triu(expected[0]), atol=1e-12)
+        assert_allclose(X, expected[1], atol=1e-11)
+
     def test_refuses_what_it_cannot_do(self):
         def takes(law, n=6, count=3):
             law = jax.tree.map(lambda x: jnp.stack([x] * count), law)
@@ -336,7 +345,7 @@ class TestKernel:
                 Problem(jnp.ones((n, rows)), jnp.ones(n), jnp.ones(rows), jnp.ones(rows), (Block(law, 0, count),))
             )
 
-        assert takes(un.Coulomb(0.5)) and not kernel.available()
+        assert takes(un.Coulomb(0.5)) and not kernels.available()
         assert not takes(Sorted(0.5))
         assert not takes(un.Coulomb(0.5), n=300, count=30)
 

@@ -16,13 +16,10 @@ from jaxtyping import Array
 
 from undula.batch.lanes import Program
 from undula.contact.accelerated import accelerated
+from undula.lie.kernels import MOST, places, power_of_two, warps
 
 if TYPE_CHECKING:
     from undula.contact.solvers import Block, Problem
-
-MOST = 16384  # numbers of Z that fit into registers, with what is added to fill up
-WARP = 768  # numbers of Z that one warp takes, at least
-OLDEST = 8.0  # compute capability of the first GPUs that Triton compiles for
 
 
 class _Shape(NamedTuple):
@@ -37,11 +34,6 @@ class _Shape(NamedTuple):
     @property
     def numbers(self) -> int:
         return len(self.firsts) * self.unknowns * self.contacts
-
-
-def available() -> bool:
-    """Whether JAX computes on a GPU that has such kernels."""
-    return jax.default_backend() == "gpu" and float(getattr(jax.devices()[0], "compute_capability", 0)) >= OLDEST
 
 
 def takes(problem: "Problem") -> bool:
@@ -81,7 +73,7 @@ def solve(
     dtype = problem.Z.dtype
 
     def kernel(Z, w, offset, closed, D, guess, memory, numbers, P, step, count, residual):
-        kind, contact = _places(shape.kinds, shape.contacts)
+        kind, contact = places(shape.kinds, shape.contacts)
         row, real = jnp.full_like(kind, problem.size), kind < 0  # what is not real has no place
         for k, (first, n) in enumerate(zip(shape.firsts, shape.counts)):
             of_kind = (kind == k) & (contact < n)
@@ -94,7 +86,7 @@ def solve(
             place = jax.lax.iota(jnp.int32, size)
             return triton.load(ref.at[place], mask=place < ref.shape[0], other=0.0)
 
-        unknown, column = _places(shape.unknowns, shape.contacts)
+        unknown, column = places(shape.unknowns, shape.contacts)
         columns = [
             triton.load(Z.at[unknown, first + column], mask=(unknown < Z.shape[0]) & (column < n), other=0.0)
             for first, n in zip(shape.firsts, shape.counts)
@@ -112,7 +104,7 @@ def solve(
         grid=(1,),
         out_shape=[jax.ShapeDtypeStruct((n,), kind) for n, kind in sizes],
         interpret=interpret,
-        compiler_params=triton.CompilerParams(num_warps=_warps(shape)),
+        compiler_params=triton.CompilerParams(num_warps=warps(shape.numbers)),
     )(problem.Z, problem.w, problem.offset, problem.closed, D, guess, memory[None], numbers)
     return P, *(x[0] for x in rest)
 
@@ -191,18 +183,8 @@ def _law(b: "Block") -> _Law:
     return _Law(program, b.law.rows, numbers)
 
 
-def _places(rows: int, columns: int) -> tuple[Array, Array]:
-    """The numbers of the row and of the column of every entry of a matrix."""
-    row, column = (jax.lax.broadcasted_iota(jnp.int32, (rows, columns), i) for i in (0, 1))
-    return row, column
-
-
-def _warps(shape: _Shape) -> int:
-    return 1 << max(min(shape.numbers // WARP, 8).bit_length() - 1, 0)
-
-
 def _shape(problem: "Problem") -> _Shape:
     firsts = tuple(b.first + k * b.count for b in problem.blocks for k in range(b.rows))
     counts = tuple(b.count for b in problem.blocks for _ in range(b.rows))
     sizes = problem.Z.shape[0], len(firsts), max(counts)
-    return _Shape(*(1 << (n - 1).bit_length() for n in sizes), firsts, counts)
+    return _Shape(*map(power_of_two, sizes), firsts, counts)

@@ -15,6 +15,7 @@ from jaxtyping import Array, Float, Int
 from undula.contact import kernel
 from undula.contact.accelerated import accelerated
 from undula.contact.laws import ContactLaw
+from undula.lie import kernels
 from undula.lie.small import matvec, tmatvec
 
 
@@ -121,7 +122,7 @@ class AcceleratedProx(ContactSolver):
 
     def solve(self, problem, guess, memory):
         given = problem, problem.metric(), guess, memory, self.tolerance, self.most
-        if kernel.available() and kernel.takes(problem):
+        if kernels.available() and kernel.takes(problem):
             # what is moved to another device is solved there as a loop
             found = jax.lax.platform_dependent(cuda=lambda: kernel.solve(*given), default=lambda: accelerated(*given))
         else:

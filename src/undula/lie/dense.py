@@ -9,6 +9,7 @@ import jax.numpy as jnp
 from jax.scipy.linalg import solve_triangular
 from jaxtyping import Array, Float
 
+from undula.lie import kernels
 from undula.lie.loops import unrolled
 from undula.lie.small import matvec
 
@@ -59,12 +60,31 @@ def solve(A: Float[Array, "n n"], b: Float[Array, "n"], symmetric: bool = False)
 def factor(H: Float[Array, "n n"], B: Float[Array, "n m"]) -> tuple[Float[Array, "n n"], Float[Array, "n m"]]:
     """(U, U^-T B) with H = U^T U, U upper triangular, for a symmetric positive definite H: Cholesky, one row a turn.
 
-    The rows are done in a few blocks, because the first ones need not look at all that is still zero. Large ones by LAPACK.
+    The rows are done in a few blocks, because the first ones need not look at all that is still zero. Large ones by LAPACK;
+    on a GPU all rows in one kernel. Entries of U below the diagonal are zero to rounding.
     """
     n, m = B.shape
     if n > LARGE_FACTOR:
         L = jnp.linalg.cholesky(H)
         return L.T, solve_triangular(L, B, lower=True)
+    if kernels.available() and kernels.takes(n, m):
+        return _factor_on_gpu(H, B)
+    return _factor_by_rows(H, B)
+
+
+@jax.custom_jvp
+def _factor_on_gpu(H: Array, B: Array) -> tuple[Array, Array]:
+    # what is moved to another device is done there by rows
+    return jax.lax.platform_dependent(H, B, cuda=kernels.factor, default=_factor_by_rows)
+
+
+@_factor_on_gpu.defjvp
+def _factor_on_gpu_jvp(primals, tangents):  # a kernel has no derivative
+    return jax.jvp(_factor_by_rows, primals, tangents)
+
+
+def _factor_by_rows(H: Array, B: Array) -> tuple[Array, Array]:
+    n, m = B.shape
     width = -(-(n + m) // LANES) * LANES  # no remainders in vector loops
     whole = jnp.concatenate([H, B, jnp.zeros((n, width - n - m))], axis=1)
     done = whole[:0]
