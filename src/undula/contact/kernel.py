@@ -1,8 +1,9 @@
 """The accelerated solver as one kernel of a GPU: a program a problem, which keeps the columns Z in registers.
 
 As a loop of XLA's kernels, every iteration reads Z twice from memory, and a batch waits for its slowest problem. Here Z is read
-once. The kernel's arrays have sizes that are powers of two and are not cut or joined, so vectors over the rows are arrays
-(kinds of rows, contacts): a kind is the n-th row of all contacts of a block. What is added to fill them up is an open contact.
+once. The kernel's arrays have sizes that are powers of two and are not cut or joined, so vectors over the rows are lists of
+arrays over the contacts, one for each kind of rows: the n-th rows of all contacts of a block. What is added to fill them up is
+an open contact.
 """
 
 import functools
@@ -26,14 +27,12 @@ class _Shape(NamedTuple):
     """Sizes of the kernel's arrays; the first row and the number of contacts of each kind of rows."""
 
     unknowns: int
-    kinds: int
     contacts: int
-    firsts: tuple[int, ...]
-    counts: tuple[int, ...]
+    kinds: list[tuple[int, int]]
 
     @property
     def numbers(self) -> int:
-        return len(self.firsts) * self.unknowns * self.contacts
+        return len(self.kinds) * self.unknowns * self.contacts
 
 
 def takes(problem: "Problem") -> bool:
@@ -73,29 +72,33 @@ def solve(
     dtype = problem.Z.dtype
 
     def kernel(Z, w, offset, closed, D, guess, memory, numbers, P, step, count, residual):
-        kind, contact = places(shape.kinds, shape.contacts)
-        row, real = jnp.full_like(kind, problem.size), kind < 0  # what is not real has no place
-        for k, (first, n) in enumerate(zip(shape.firsts, shape.counts)):
-            of_kind = (kind == k) & (contact < n)
-            row, real = jnp.where(of_kind, first + contact, row), real | of_kind
+        lane = jax.lax.iota(jnp.int32, shape.contacts)
+        unknown, column = places(shape.unknowns, shape.contacts)
 
         def rows(ref, other=0.0):
-            return triton.load(ref.at[row], mask=real, other=other)
+            return [triton.load(ref.at[first + lane], mask=lane < n, other=other) for first, n in shape.kinds]
 
         def vector(ref, size):
             place = jax.lax.iota(jnp.int32, size)
             return triton.load(ref.at[place], mask=place < ref.shape[0], other=0.0)
 
-        unknown, column = places(shape.unknowns, shape.contacts)
-        columns = [
-            triton.load(Z.at[unknown, first + column], mask=(unknown < Z.shape[0]) & (column < n), other=0.0)
-            for first, n in zip(shape.firsts, shape.counts)
-        ]
-        numbers = [[vector(ref, shape.contacts) for ref in own] for own in numbers]
-        w = vector(w, shape.unknowns)
-        packed = _Packed(columns, w, rows(offset), rows(closed), kind, real, problem.size, laws, numbers)
+        packed = _Packed(
+            [
+                triton.load(Z.at[unknown, first + column], mask=(unknown < Z.shape[0]) & (column < n), other=0.0)
+                for first, n in shape.kinds
+            ],
+            vector(w, shape.unknowns),
+            rows(offset),
+            rows(closed),
+            [lane < n for _, n in shape.kinds],
+            problem.size,
+            laws,
+            [[vector(ref, shape.contacts) for ref in own] for own in numbers],
+        )
         out = accelerated(packed, rows(D, 1.0), rows(guess), memory[0], tolerance, most)
-        triton.store(P.at[row], out[0], mask=real)
+        for x, (first, n) in zip(out[0], shape.kinds):
+            place = jnp.where(lane < n, first + lane, problem.size)  # what is not real has no place
+            triton.store(P.at[place], x, mask=lane < n)
         step[0], count[0], residual[0] = out[1:]
 
     sizes = (problem.size, dtype), (1, dtype), (1, jnp.zeros((), int).dtype), (1, dtype)
@@ -110,46 +113,30 @@ def solve(
 
 
 class _Packed(NamedTuple):
-    """A problem inside the kernel."""
+    """A problem inside the kernel; lists over the kinds of rows."""
 
-    columns: list[Array]  # of each kind: (unknowns, contacts)
+    columns: list[Array]  # (unknowns, contacts)
     w: Array
-    offset: Array
-    closed: Array
-    kind: Array
-    real: Array  # what is not added to fill up
+    offset: list[Array]
+    closed: list[Array]
+    real: list[Array]  # what is not added to fill up
     size: int
     laws: list["_Law"]
     numbers: list[list[Array]]  # of the laws, over the contacts
 
-    def effect(self, P: Array) -> Array:
-        products = [Z * self._of(P, k)[None] for k, Z in enumerate(self.columns)]
-        return functools.reduce(operator.add, products).sum(1)
+    def effect(self, P: list[Array]) -> Array:
+        return functools.reduce(operator.add, [Z * p[None] for Z, p in zip(self.columns, P)]).sum(1)
 
-    def velocities(self, y: Array) -> Array:
-        return self.offset + self._joined([(Z * y[:, None]).sum(0) for Z in self.columns])
+    def velocities(self, y: Array) -> list[Array]:
+        return [(Z * y[:, None]).sum(0) + offset for Z, offset in zip(self.columns, self.offset)]
 
-    def project(self, x: Array) -> Array:
+    def project(self, x: list[Array]) -> list[Array]:
         parts: list[Array] = []
         for law, numbers in zip(self.laws, self.numbers):
-            normal, *rest = (self._of(x, len(parts) + i) for i in range(1 + law.rows))
+            normal, *rest = x[len(parts) : len(parts) + 1 + law.rows]
             normal = jnp.maximum(normal, 0.0)
             parts += [normal, *law.run(numbers, rest, normal)]
-        return jnp.where(self.real, self.closed * self._joined(parts), 0.0)
-
-    def scale(self, P: Array) -> Array:
-        return jnp.abs(P).max()
-
-    def _of(self, x: Array, k: int) -> Array:
-        """The rows of a kind."""
-        return jnp.where(self.kind == k, x, 0.0).sum(0)
-
-    def _joined(self, parts: list[Array]) -> Array:
-        """Rows of all kinds, from those of each."""
-        out = jnp.zeros_like(self.offset)
-        for k, x in enumerate(parts):
-            out = jnp.where(self.kind == k, x[None], out)
-        return out
+        return [jnp.where(real, closed * p, 0.0) for real, closed, p in zip(self.real, self.closed, parts)]
 
 
 class _Law(NamedTuple):
@@ -184,7 +171,5 @@ def _law(b: "Block") -> _Law:
 
 
 def _shape(problem: "Problem") -> _Shape:
-    firsts = tuple(b.first + k * b.count for b in problem.blocks for k in range(b.rows))
-    counts = tuple(b.count for b in problem.blocks for _ in range(b.rows))
-    sizes = problem.Z.shape[0], len(firsts), max(counts)
-    return _Shape(*map(power_of_two, sizes), firsts, counts)
+    kinds = [(b.first + k * b.count, b.count) for b in problem.blocks for k in range(b.rows)]
+    return _Shape(power_of_two(problem.Z.shape[0]), power_of_two(max(n for _, n in kinds)), kinds)
