@@ -37,7 +37,7 @@ class _Shape(NamedTuple):
 
 def takes(problem: "Problem") -> bool:
     """Whether the kernel can solve the problem: small enough, and with laws that can be taken apart into lanes."""
-    if not problem.blocks or problem.size == 0:
+    if problem.Z.size == 0:
         return False
     shape = _shape(problem)
     if shape.numbers > MOST:

@@ -1,6 +1,6 @@
-"""Small factorisations as one kernel of a GPU: a program a matrix, which stays in registers until it is done.
+"""Small linear systems as single kernels of a GPU: a program a matrix, which stays in registers until it is done.
 
-As XLA's kernels, every row of the factorisation reads all rows above it from memory. The kernel's arrays have sizes that are
+As XLA's kernels, every row of a factorisation reads all rows above it from memory. The kernels' arrays have sizes that are
 powers of two and are not cut, so the matrix and its right sides, beside each other, are a list of square tiles.
 """
 
@@ -12,6 +12,7 @@ OLDEST = 8.0  # compute capability of the first GPUs that Triton compiles for
 MOST = 16384  # numbers that the registers of a program hold
 WARP, MOST_WARPS = 1024, 8  # numbers of a warp
 SMALLEST = 16  # rows of a tile
+FEW = 8  # right sides that are substituted column by column
 
 
 def available() -> bool:
@@ -38,15 +39,21 @@ def places(rows: int, columns: int) -> tuple[Array, Array]:
     return row, column
 
 
-def takes(n: int, m: int) -> bool:
-    """Whether a matrix of n rows with m right sides fits into registers."""
-    return n > 0 and _tiles(n, m) * _tile(n) ** 2 <= MOST
+def factors(H: Array, B: Array) -> bool:
+    """Whether `factor` can do it: what it works on must fit into registers."""
+    n, m = B.shape
+    return B.size > 0 and H.dtype == B.dtype and _tiles(n, m) * _tile(n) ** 2 <= MOST
+
+
+def substitutes(U: Array, B: Array) -> bool:
+    """Whether `back_substituted` can do it."""
+    return B.size > 0 and U.dtype == B.dtype and B.shape[1] <= FEW
 
 
 def factor(
     H: Float[Array, "n n"], B: Float[Array, "n m"], interpret: bool = False
 ) -> tuple[Float[Array, "n n"], Float[Array, "n m"]]:
-    """What `undula.lie.dense.factor` returns, if `takes(n, m)`. `interpret`: without a GPU, slowly."""
+    """What `undula.lie.dense.factor` returns, if it `factors(H, B)`. `interpret`: without a GPU, slowly."""
     from jax.experimental import pallas as pl
     from jax.experimental.pallas import triton
 
@@ -88,6 +95,39 @@ def factor(
         interpret=interpret,
         compiler_params=triton.CompilerParams(num_warps=warps(count * size**2)),
     )(H, B)
+
+
+def back_substituted(U: Float[Array, "n n"], B: Float[Array, "n m"], interpret: bool = False) -> Float[Array, "n m"]:
+    """What `undula.lie.dense.back_substituted` returns, if it `substitutes(U, B)`."""
+    from jax.experimental import pallas as pl
+    from jax.experimental.pallas import triton
+
+    n, m = B.shape
+
+    def kernel(U, B, X):
+        lane = jax.lax.iota(jnp.int32, power_of_two(n))
+
+        def column(k):
+            return lane, jnp.full_like(lane, k)
+
+        def turn(i, right):
+            k = n - 1 - i
+            above = triton.load(U.at[column(k)], mask=lane <= k, other=0.0)
+            pivot = jnp.where(lane == k, above, 0.0).sum()
+            found = [jnp.where(lane == k, x, 0.0).sum() / pivot for x in right]
+            return [jnp.where(lane == k, f, x - above * f) for f, x in zip(found, right)]
+
+        right = [triton.load(B.at[column(j)], mask=lane < n, other=0.0) for j in range(m)]
+        for j, x in enumerate(jax.lax.fori_loop(0, n, turn, right)):
+            triton.store(X.at[column(j)], x, mask=lane < n)
+
+    return pl.pallas_call(
+        kernel,
+        grid=(1,),
+        out_shape=jax.ShapeDtypeStruct(B.shape, B.dtype),
+        interpret=interpret,
+        compiler_params=triton.CompilerParams(num_warps=1),
+    )(U, B)
 
 
 def _tile(n: int) -> int:
