@@ -313,7 +313,8 @@ class TestKernel:
         "laws, counts, n",
         [
             ((un.Coulomb(0.5),), (5,), 20),
-            ((un.Coulomb(0.5, rolling=0.1, spinning=0.2), un.Coulomb(0.1, spinning=0.3)), (3, 6), 17),
+            ((un.Coulomb(0.5, rolling=0.1, spinning=0.2),), (3,), 17),
+            ((un.Coulomb(0.5), Weakened(0.2, restitution=0.1)), (6, 3), 23),
             ((Weakened(0.5, restitution=0.3),), (1,), 6),
         ],
     )
@@ -351,6 +352,7 @@ class TestKernel:
         assert takes(un.Coulomb(0.5)) and not kernels.available()
         assert not takes(Sorted(0.5))
         assert not takes(un.Coulomb(0.5), n=300, count=30)
+        assert not takes(un.Coulomb(0.5), n=0)
 
 
 class TestSolvers:

@@ -23,6 +23,9 @@ if TYPE_CHECKING:
     from undula.contact.solvers import Block, Problem
 
 
+KINDS = 6  # of rows; each needs registers for its vectors, and with twice as many the kernel is slower than the loop
+
+
 class _Shape(NamedTuple):
     """Sizes of the kernel's arrays; the first row and the number of contacts of each kind of rows."""
 
@@ -36,11 +39,11 @@ class _Shape(NamedTuple):
 
 
 def takes(problem: "Problem") -> bool:
-    """Whether the kernel can solve the problem: small enough, and with laws that can be taken apart into lanes."""
+    """Whether the kernel can solve the problem: small, with few kinds of rows and laws that can be taken apart into lanes."""
     if problem.Z.size == 0:
         return False
     shape = _shape(problem)
-    if shape.numbers > MOST:
+    if shape.numbers > MOST or len(shape.kinds) > KINDS:
         return False
     lane = jax.ShapeDtypeStruct((shape.contacts,), problem.Z.dtype)
     try:

@@ -9,8 +9,8 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 OLDEST = 8.0  # compute capability of the first GPUs that Triton compiles for
-MOST = 16384  # numbers that the registers of a program hold
-WARP, MOST_WARPS = 1024, 8  # numbers of a warp
+MOST = 12288  # numbers that the registers of a program hold
+WARP, MOST_WARPS = 1536, 8  # numbers of a warp, at least
 SMALLEST = 16  # rows of a tile
 FEW = 8  # right sides that are substituted column by column
 
