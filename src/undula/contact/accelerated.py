@@ -18,7 +18,6 @@ RELAX = 0.98  # the step of the accelerated solver grows by this factor from one
 PATIENCE, FAR = 200, 1e-3  # iterations after which a larger residual means that the solver turns in circles
 LONG = 1000  # iterations after which any residual does
 
-
 Rows = Any  # a tree of arrays
 each = jax.tree.map
 
@@ -44,9 +43,8 @@ def accelerated(
       `D`: its metric.
     """
     w, inverse = problem.w, each(lambda d: 1 / d, D)
-    enough = float(
-        problem.size
-    )  # the trace: no curvature is larger; measured ones may be, of changes as small as rounding
+    # the trace: no curvature is larger; measured ones may be, of changes as small as rounding
+    enough = float(problem.size)
 
     def turn(s: _Turn) -> _Turn:
         g = problem.velocities(w + s.ZY)
