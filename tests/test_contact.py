@@ -1,5 +1,6 @@
 """Contact: closed forms, the laws themselves, invariants, another solver."""
 
+import functools
 import json
 
 import equinox as eqx
@@ -12,10 +13,12 @@ from numpy.testing import assert_allclose
 import undula as un
 from undula import gallery
 from undula._quick import quick_options
+from undula.contact import kernel
+from undula.contact.accelerated import accelerated
 from undula.contact.solvers import Block, Problem
 from undula.integrate.base import Motion
 from undula.integrate.simulate import advance_steps
-from undula.lie import dense
+from undula.lie import dense, kernels
 
 G = 9.81
 
@@ -262,6 +265,94 @@ class TestRoles:
         system = b.build()
         run = un.run(system, system.state(), t_end=3.0, dt=5e-3)
         assert_allclose(run.data.contact_force.values[-1, 0, 2], 3 * 2.0 * 0.01, rtol=2e-3)
+
+
+class Weakened(un.Coulomb):
+    """A law of one's own, whose projection depends on its numbers."""
+
+    def project(self, impulse, normal):
+        return super().project(impulse, normal * self.mu[1] * jnp.exp(-self.restitution))
+
+
+class Sorted(un.Coulomb):
+    """A law that a kernel cannot take apart."""
+
+    def project(self, impulse, normal):
+        return super().project(jnp.sort(impulse), normal)
+
+
+class TestKernel:
+    """The GPU kernel, interpreted, against the loop that it replaces."""
+
+    def problems(self, rng, laws, counts, n, many=6):
+        """(solve, numbers): a function of the numbers of one problem, and those of many."""
+        blocks, first = [], 0
+        for law, count in zip(laws, counts):
+            numbers, static = eqx.partition(law, eqx.is_array)
+            numbers = jax.tree.map(lambda x, m=count: x * (1 + jnp.arange(m).reshape(m, *[1] * x.ndim) / 10), numbers)
+            blocks.append(Block(eqx.combine(numbers, static), first, count))
+            first += count * blocks[-1].rows
+        A, J = rng.normal(size=(many, n, n + 5)), 0.6 * rng.normal(size=(many, n, first))
+        right = np.concatenate([J, 10 * rng.normal(size=(many, n, 1))], axis=2)
+        _, right = jax.vmap(dense.factor)(jnp.asarray(A @ A.swapaxes(1, 2)), jnp.asarray(right))
+        closed = np.ones((many, first))
+        for b in blocks:
+            opened = rng.random((many, b.count)) < 0.2
+            closed[:, b.first : b.first + b.count * b.rows] = np.tile(~opened, b.rows)
+        closed[-1] = 0.0
+
+        def solve(how, Z, w, offset, closed, guess):
+            problem = Problem(Z, w, offset, closed, tuple(blocks))
+            assert kernel.takes(problem)
+            return how(problem, problem.metric(), guess, jnp.ones(()), 1e-10, 60)
+
+        offset, guess = rng.normal(size=(2, many, first))
+        return solve, [right[..., :-1], right[..., -1], *map(jnp.asarray, (offset, closed, guess))]
+
+    @pytest.mark.parametrize(
+        "laws, counts, n",
+        [
+            ((un.Coulomb(0.5),), (5,), 20),
+            ((un.Coulomb(0.5, rolling=0.1, spinning=0.2),), (3,), 17),
+            ((un.Coulomb(0.5), Weakened(0.2, restitution=0.1)), (6, 3), 23),
+            ((Weakened(0.5, restitution=0.3),), (1,), 6),
+        ],
+    )
+    def test_equals_the_loop(self, rng, laws, counts, n):
+        solve, numbers = self.problems(rng, laws, counts, n)
+        in_kernel = functools.partial(kernel.solve, interpret=True)
+        loop, found = (jax.jit(jax.vmap(functools.partial(solve, how)))(*numbers) for how in (accelerated, in_kernel))
+        assert_allclose(found[0], loop[0], atol=1e-10 * np.abs(loop[0]).max())
+        assert_allclose(found[1], loop[1], rtol=1e-8)
+        assert (found[2] == loop[2]).all() and loop[2].max() > 10 and loop[2][-1] == 0
+        assert_allclose(found[3], loop[3], rtol=1e-3, atol=1e-14)
+        alone = jax.jit(functools.partial(solve, in_kernel))(*(x[0] for x in numbers))
+        assert_allclose(alone[0], loop[0][0], atol=1e-10 * np.abs(loop[0]).max())
+
+    @pytest.mark.parametrize("n, m", [(26, 67), (5, 1), (32, 40)])
+    def test_factor(self, rng, n, m):
+        A, B = rng.normal(size=(3, n, n + 17)), jnp.asarray(rng.normal(size=(3, n, m)))
+        H = jnp.asarray(A @ A.swapaxes(1, 2))
+        U, X = jax.jit(jax.vmap(functools.partial(kernels.factor, interpret=True)))(H, B)
+        expected = jax.vmap(dense.factor)(H, B)
+        assert_allclose(U, np.triu(expected[0]), atol=1e-12)
+        assert_allclose(X, expected[1], atol=1e-11)
+        few = B[..., :2]
+        X = jax.jit(jax.vmap(functools.partial(kernels.back_substituted, interpret=True)))(U, few)
+        assert_allclose(np.asarray(U) @ np.asarray(X), few, atol=1e-11)
+
+    def test_refuses_what_it_cannot_do(self):
+        def takes(law, n=6, count=3):
+            law = jax.tree.map(lambda x: jnp.stack([x] * count), law)
+            rows = count * (1 + law.rows)
+            return kernel.takes(
+                Problem(jnp.ones((n, rows)), jnp.ones(n), jnp.ones(rows), jnp.ones(rows), (Block(law, 0, count),))
+            )
+
+        assert takes(un.Coulomb(0.5)) and not kernels.available()
+        assert not takes(Sorted(0.5))
+        assert not takes(un.Coulomb(0.5), n=300, count=30)
+        assert not takes(un.Coulomb(0.5), n=0)
 
 
 class TestSolvers:

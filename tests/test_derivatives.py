@@ -156,6 +156,11 @@ def test_lanes_equal_vmap(name):
     np.testing.assert_allclose(jax.jit(un.lanes(f, fused=False))(x), expected, rtol=1e-11, atol=1e-12)
 
 
+def test_lanes_sum_to_scalars():
+    x = jnp.arange(12.0).reshape(3, 4)
+    np.testing.assert_allclose(jax.jit(un.lanes(lambda x: (x * x).sum(), fused=False))(x), (x * x).sum(0))
+
+
 def test_lanes_refuse_what_they_cannot_do():
     with pytest.raises(NotImplementedError, match="sort"):
         un.lanes(jnp.sort, fused=False)(jnp.ones((3, 4)))

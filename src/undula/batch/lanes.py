@@ -6,6 +6,7 @@ scalar a vector of instances: what is left is arithmetic on vectors, which XLA f
 among constants (an axis along z, a planar inertia) are folded away.
 """
 
+import itertools
 import operator
 from collections.abc import Callable
 from typing import Any
@@ -62,6 +63,32 @@ def lanes(f: Callable, fused: bool | None = None) -> Callable:
         return jax.tree.unflatten(jax.tree.structure(shape), joined)
 
     return batched
+
+
+class Program:
+    """The program of a function, traced for arrays of the shapes of `examples`: it runs on scalars that are lanes."""
+
+    def __init__(self, f: Callable, *examples: Any):
+        self._closed = jax.make_jaxpr(f)(*examples)
+
+    @property
+    def closes_over_traced(self) -> bool:
+        """Whether it has constants that are not known when it is traced."""
+        return any(isinstance(c, jax.core.Tracer) for c in self._closed.consts)
+
+    @property
+    def used(self) -> list[bool]:
+        """Whether the program depends on each array of its arguments."""
+        jaxpr = self._closed.jaxpr
+        read = {v for e in jaxpr.eqns for v in e.invars if not isinstance(v, Literal)}
+        read |= {v for v in jaxpr.outvars if not isinstance(v, Literal)}
+        return [v in read for v in jaxpr.invars]
+
+    def __call__(self, scalars: list) -> list[np.ndarray]:
+        """Results, each an object array of its scalars, from the scalars of all arguments in their order."""
+        left = iter(scalars)
+        parts = [_fill(v.aval.shape, list(itertools.islice(left, v.aval.size))) for v in self._closed.jaxpr.invars]
+        return _replay(self._closed.jaxpr, [_apart(c) for c in self._closed.consts], parts)
 
 
 def _kernel(replay: Callable, leaves: list, results: list) -> list:
@@ -210,8 +237,8 @@ def _reduce(x: np.ndarray, axes: tuple[int, ...]) -> np.ndarray:
     rest = moved.shape[len(axes) :]
     rows = moved.reshape(-1, *rest)
     total = _fill(rest, [0.0] * int(np.prod(rest)))
-    for row in rows:
-        total = _map(_add, total, row)
+    for i in range(len(rows)):
+        total = _map(_add, total, _fill(rest, list(rows[i : i + 1].ravel())))  # an array even where a scalar is left
     return total
 
 

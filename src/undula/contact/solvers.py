@@ -10,14 +10,13 @@ from typing import Any, NamedTuple
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Bool, Float, Int
+from jaxtyping import Array, Float, Int
 
+from undula.contact import kernel
+from undula.contact.accelerated import accelerated
 from undula.contact.laws import ContactLaw
+from undula.lie import kernels
 from undula.lie.small import matvec, tmatvec
-
-RELAX = 0.98  # the step of the accelerated solver grows by this factor from one time step to the next
-PATIENCE, FAR = 200, 1e-3  # iterations after which a larger residual means that the solver turns in circles
-LONG = 1000  # iterations after which any residual does
 
 
 class Block(NamedTuple):
@@ -53,6 +52,19 @@ class Problem(NamedTuple):
     offset: Float[Array, "rows"]
     closed: Float[Array, "rows"]
     blocks: tuple[Block, ...]
+
+    @property
+    def size(self) -> int:
+        """Number of rows."""
+        return self.Z.shape[1]
+
+    def effect(self, P: Float[Array, "rows"]) -> Float[Array, "n"]:
+        """Z P."""
+        return jnp.dot(self.Z, P)  # of this size quicker than a sum of products
+
+    def velocities(self, y: Float[Array, "n"]) -> Float[Array, "rows"]:
+        """Z^T y + offset."""
+        return jnp.dot(y, self.Z) + self.offset
 
     def project(self, x: Float[Array, "rows"]) -> Float[Array, "rows"]:
         """The nearest allowed impulses: the normal ones first, which the others depend on."""
@@ -109,18 +121,6 @@ class ContactSolver(eqx.Module):
         """Impulses, from a guess and what the last time step remembered (1 at the start)."""
 
 
-class _Turn(NamedTuple):
-    P: Array
-    ZP: Array
-    Y: Array  # P and its velocity, carried on by the momentum
-    ZY: Array
-    theta: Array
-    step: Array
-    count: Int[Array, ""]
-    residual: Array
-    done: Bool[Array, ""]
-
-
 class AcceleratedProx(ContactSolver):
     """Nesterov's accelerated projection with restarts, without the matrix G: the quickest here for a few dozen contacts.
 
@@ -130,46 +130,13 @@ class AcceleratedProx(ContactSolver):
     """
 
     def solve(self, problem, guess, memory):
-        D, Z, w = problem.metric(), problem.Z, problem.w
-        inverse = 1 / D
-        enough = float(
-            len(D)
-        )  # the trace: no curvature is larger; measured ones may be, of changes as small as rounding
-
-        def turn(s: _Turn) -> _Turn:
-            g = jnp.dot(w + s.ZY, Z) + problem.offset
-            P = problem.project(s.Y - g * (inverse / s.step))
-            ZP = jnp.dot(Z, P)  # of this size quicker than a sum of products
-            change, moved = P - s.Y, ZP - s.ZY
-            curvature, bound = (moved * moved).sum(), (D * change * change).sum()
-            fits = (curvature <= s.step * bound * (1 + 1e-9)) | (s.step >= enough)
-            ratio = curvature / jnp.where(bound > 0, bound, 1.0)
-            step = jnp.where(fits, s.step, jnp.minimum(jnp.maximum(1.05 * ratio, 1.2 * s.step), enough))
-            # momentum, forgotten where it points uphill
-            uphill = ((s.Y - P) * D * (P - s.P)).sum() > 0
-            residual = s.step * jnp.abs(change).max(initial=0.0)
-            size = problem.scale(P)
-            left = residual / jnp.where(size > 0, size, 1.0)
-            count = s.count + 1
-            stuck = (count % PATIENCE == 0) & ((left > FAR) | (count >= LONG))
-            step = jnp.where(stuck, jnp.minimum(4 * step, enough), step)
-            anew = uphill | stuck
-            theta = jnp.where(anew, 1.0, (1 + jnp.sqrt(1 + 4 * s.theta**2)) / 2)
-            beta = jnp.where(anew, 0.0, (s.theta - 1) / theta)
-            done = fits & (residual <= self.tolerance * size)
-            out = P, ZP, P + beta * (P - s.P), ZP + beta * (ZP - s.ZP), theta
-            kept = s.P, s.ZP, s.Y, s.ZY, s.theta
-            new = (jnp.where(fits, a, b) for a, b in zip(out, kept))
-            return _Turn(*new, step, count, left, done | (count >= self.most))
-
-        start = problem.closed * guess
-        one, zero = jnp.ones(()), jnp.zeros(())
-        v = jnp.dot(Z, start)
-        none = problem.closed.sum() == 0
-        first = _Turn(start, v, start, v, one, jnp.minimum(memory, enough), jnp.zeros((), int), zero, none)
-        out = jax.lax.while_loop(lambda s: ~s.done, turn, first)
-        # what is at rest keeps its step
-        return Solved(out.P, jnp.where(out.count > 1, RELAX * out.step, out.step), out.count, out.residual)
+        given = problem, problem.metric(), guess, memory, self.tolerance, self.most
+        if kernels.available() and kernel.takes(problem):
+            # what is moved to another device is solved there as a loop
+            found = jax.lax.platform_dependent(cuda=lambda: kernel.solve(*given), default=lambda: accelerated(*given))
+        else:
+            found = accelerated(*given)
+        return Solved(*found)
 
 
 class GaussSeidel(ContactSolver):

@@ -4,11 +4,14 @@ Small ones are eliminated here: a call to LAPACK costs 1.5 us and stops XLA from
 unknowns on LAPACK is quicker.
 """
 
+from collections.abc import Callable
+
 import jax
 import jax.numpy as jnp
 from jax.scipy.linalg import solve_triangular
 from jaxtyping import Array, Float
 
+from undula.lie import kernels
 from undula.lie.loops import unrolled
 from undula.lie.small import matvec
 
@@ -59,12 +62,19 @@ def solve(A: Float[Array, "n n"], b: Float[Array, "n"], symmetric: bool = False)
 def factor(H: Float[Array, "n n"], B: Float[Array, "n m"]) -> tuple[Float[Array, "n n"], Float[Array, "n m"]]:
     """(U, U^-T B) with H = U^T U, U upper triangular, for a symmetric positive definite H: Cholesky, one row a turn.
 
-    The rows are done in a few blocks, because the first ones need not look at all that is still zero. Large ones by LAPACK.
+    The rows are done in a few blocks, because the first ones need not look at all that is still zero. Large ones by LAPACK;
+    on a GPU all rows in one kernel. Entries of U below the diagonal are zero to rounding.
     """
-    n, m = B.shape
-    if n > LARGE_FACTOR:
+    if H.shape[0] > LARGE_FACTOR:
         L = jnp.linalg.cholesky(H)
         return L.T, solve_triangular(L, B, lower=True)
+    if kernels.available() and kernels.factors(H, B):
+        return _factor_on_gpu(H, B)
+    return _factor_by_rows(H, B)
+
+
+def _factor_by_rows(H: Array, B: Array) -> tuple[Array, Array]:
+    n, m = B.shape
     width = -(-(n + m) // LANES) * LANES  # no remainders in vector loops
     whole = jnp.concatenate([H, B, jnp.zeros((n, width - n - m))], axis=1)
     done = whole[:0]
@@ -96,12 +106,33 @@ def forward_substituted(U: Float[Array, "n n"], B: Float[Array, "n m"]) -> Float
 
 def back_substituted(U: Float[Array, "n n"], B: Float[Array, "n m"]) -> Float[Array, "n m"]:
     """U^-1 B, for an upper triangular U."""
-    n = U.shape[0]
-    if n > LARGE_FACTOR:
+    if U.shape[0] > LARGE_FACTOR:
         return solve_triangular(U, B)
+    if kernels.available() and kernels.substitutes(U, B):
+        return _substitute_on_gpu(U, B)
+    return _substitute_by_rows(U, B)
+
+
+def _substitute_by_rows(U: Array, B: Array) -> Array:
+    n = U.shape[0]
 
     def turn(i, X):
         k = n - 1 - i
         return X.at[k].set((B[k] - (U[k][:, None] * X).sum(0)) / U[k, k])
 
     return jax.lax.fori_loop(0, n, turn, jnp.zeros_like(B), unroll=unrolled(n))
+
+
+def _on_gpu(kernel: Callable, plain: Callable) -> Callable:
+    """The kernel, with the derivatives of the plain function; what is moved to another device is computed by that too."""
+
+    @jax.custom_jvp
+    def computed(*args):
+        return jax.lax.platform_dependent(*args, cuda=kernel, default=plain)
+
+    computed.defjvp(lambda primals, tangents: jax.jvp(plain, primals, tangents))
+    return computed
+
+
+_factor_on_gpu = _on_gpu(kernels.factor, _factor_by_rows)
+_substitute_on_gpu = _on_gpu(kernels.back_substituted, _substitute_by_rows)
