@@ -43,7 +43,7 @@ class ContactMemory(NamedTuple):
     """What is remembered of the last step.
 
     - `impulses` (rows,) [N s, N m s]: of all contacts, those of open ones as they were when last closed.
-    - `earlier` (rows,): those of the step before that, 0 for contacts that were not closed since: impulses go on as they changed.
+    - `earlier` (rows,): those of the step before, 0 for open contacts: while contacts move, impulses go on as they changed.
     - `forces` (rows,) [N, N m]: impulses of the closed contacts, over the step.
     - `step`: what the solver remembers; `acceleration` (6 + nv,): change of the velocities over the step.
     - `iterations`: of the solver; `closed`: number of closed contacts.
