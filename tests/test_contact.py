@@ -360,7 +360,7 @@ class TestSolvers:
         A = rng.normal(size=(n, n + 5))
         J = rng.normal(size=(rows * contacts, n))
         J[contacts:] *= 0.6  # coefficients of friction
-        _, right = dense.factor(jnp.asarray(A @ A.T), jnp.asarray(np.column_stack([J.T, rng.normal(size=n) * 10])))
+        _, right = jax.jit(dense.factor)(A @ A.T, np.column_stack([J.T, rng.normal(size=n) * 10]))
         law = un.Coulomb(0.5) if law is None else law
         laws = jax.tree.map(lambda x: jnp.stack([jnp.asarray(x)] * contacts), law)
         closed = jnp.ones(rows * contacts)
@@ -524,6 +524,27 @@ class TestGradients:
         assert (np.diff(closed.astype(int), axis=0) != 0).sum() > 4 and 0.1 < closed.mean() < 0.9
         assert abs(value) > 1e-3
         assert_allclose(slope, self.differences(_quick(moved)), rtol=1e-5)
+
+    def test_instant_of_an_impact(self):
+        """Height after a bounce, and its derivative by the height before, which moves the impact: the closed form's."""
+        t, dt = 0.35, 2.5e-4
+
+        @jax.jit
+        @jax.value_and_grad
+        def found(h, system, start):
+            base = type(start.base)(start.base.position.at[2].add(h), start.base.quaternion)
+            end = un.simulate(system, un.State(base, start.q, start.base_twist, start.v), dt, round(t / dt))
+            return end.base.position[-1, 2]
+
+        @jax.value_and_grad
+        def exact(h, e):
+            hit = jnp.sqrt(2 * h / G)
+            return 0.1 + e * G * hit * (t - hit) - G * (t - hit) ** 2 / 2
+
+        for e in (0.8, 0.5):
+            (height, slope), expected = found(0.2, *ball(un.Coulomb(0.3, restitution=e))), exact(0.2, e)
+            assert_allclose(height, expected[0], atol=2e-6)
+            assert_allclose(slope, expected[1], rtol=0.01)  # without the change of the instant it would be 1
 
     def test_shared_load(self):
         """Six spheres of three links on the ground, which a flat robot needs four of: the rule of the shares decides."""

@@ -3,6 +3,7 @@
 from functools import partial
 from typing import Any, NamedTuple
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -196,7 +197,17 @@ def simulate(
 
     The states at t0, t0 + dt, ...: every array with a leading axis of steps + 1. Use `sample` for efforts and energies.
     """
-    motion, method = Motion.of(system, external), usual_integrator(system) if integrator is None else integrator
+    method = usual_integrator(system) if integrator is None else integrator
+    return _simulated(
+        system, state, jnp.asarray(dt, dtype=float), steps, jnp.asarray(t0, dtype=float), method, external
+    )
+
+
+@eqx.filter_jit  # called by itself it would compile its operations one by one, and anew each time
+def _simulated(
+    system: System, state: State, dt: Array, steps: int, t0: Array, method: Integrator, external: External | None
+) -> State:
+    motion = Motion.of(system, external)
 
     # Reverse mode keeps the states and the accelerations, and computes the rest of each step again: its loop then stays
     # small enough to be compiled whole, and memory grows with the motion alone.
