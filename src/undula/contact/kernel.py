@@ -22,7 +22,6 @@ from undula.lie.kernels import MOST, places, power_of_two, warps
 if TYPE_CHECKING:
     from undula.contact.solvers import Block, Problem
 
-
 KINDS = 6  # of rows; each needs registers for its vectors, and with twice as many the kernel is slower than the loop
 
 

@@ -77,9 +77,8 @@ def factor(
             done = [jnp.where(row == k, x, 0.0).sum(0) for x in tiles]
             root = jax.lax.rsqrt(jnp.where(lane == k, done[0], 0.0).sum())
             done = [root * x for x in done]
-            below = jnp.where((lane > k) & (lane < n), done[0], 0.0)[
-                :, None
-            ]  # the column under the pivot: H is symmetric
+            # the column under the pivot: H is symmetric
+            below = jnp.where((lane > k) & (lane < n), done[0], 0.0)[:, None]
             return [jnp.where(row == k, x[None], tile - below * x[None]) for x, tile in zip(done, tiles)]
 
         tiles = jax.lax.fori_loop(0, n, turn, tiles)
