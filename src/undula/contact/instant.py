@@ -16,12 +16,12 @@ WITHIN = 1.01  # steps within which an impact must have happened for its instant
 
 
 class Corrected(NamedTuple):
-    """Impulses (rows,); `late` (n,): what they should have moved the bodies by, in the coordinates of Z; `end` (rows,):
-    velocities at the end of the step; `drift` (contacts,): other depths, which do not open by themselves [m]."""
+    """Impulses (rows,) and their effect Z P (n,); `late` (n,): what they should have moved the bodies by, in the coordinates of
+    Z; `drift` (contacts,): other depths, which do not open by themselves [m]."""
 
     P: Float[Array, "rows"]
+    effect: Float[Array, "n"]
     late: Float[Array, "n"]
-    end: Float[Array, "rows"]
     drift: Float[Array, "contacts"]
 
 
@@ -39,22 +39,22 @@ def at_their_instants(
     - `gaps` [m] in the middle of the step; those above -`fall` are none.
     - `before`: velocities at the start; `given`: at the end, without forces and impulses.
     """
-    Z, normals = problem.Z, problem.normals
-    free, pushed = jnp.dot(problem.w, Z), jnp.dot(jnp.dot(Z, P), Z)
-    end = given + free + pushed
-    into, turned = -normals(before), normals(pushed)
-    deep = -normals(problem.closed) * gaps
+    N = problem.normals(problem.Z)  # what happens along the normals says when
+    before, given = problem.normals(before), problem.normals(given)
+    free, turned = jnp.dot(problem.w, N), jnp.dot(problem.effect(P), N)
+    into, deep = -before, -problem.normals(problem.closed) * gaps
     inside = deep > fall
     fresh = inside & (deep <= WITHIN * dt * into) & (turned > 0)
     since = jnp.where(fresh, deep / jnp.where(fresh, into, 1.0), 0.0)
     # forces have made what leaves again quicker since then; its velocities are those half a step before and behind
     e = jnp.concatenate([b.law.restitution for b in problem.blocks])
     ago = since / dt + (1 - e) / (1 + e) / 2
-    quicker = jnp.where(fresh & (e > 0), -ago * normals(free) / jnp.where(fresh, into, 1.0), 0.0)
+    quicker = jnp.where(fresh & (e > 0), -ago * free / jnp.where(fresh, into, 1.0), 0.0)
     P = P * over_rows(problem.blocks, 1 - jnp.clip(quicker, 0.0, 1.0))
     # the impulse holds against the forces of the step, too: that part does not move the body
-    hit = jnp.where(fresh, normals(end - before) / jnp.where(fresh, turned, 1.0), 0.0)
-    late = jnp.dot(Z, over_rows(problem.blocks, since * hit) * P)
-    end = given + jnp.dot(problem.w + jnp.dot(Z, P), Z)
-    drift = jnp.where(inside & ~fresh, jnp.maximum(deep - fall - dt * normals(end), 0.0), 0.0)
-    return Corrected(P, late, end, drift)
+    hit = jnp.where(fresh, (given + free + turned - before) / jnp.where(fresh, turned, 1.0), 0.0)
+    late = problem.effect(over_rows(problem.blocks, since * hit) * P)
+    effect = problem.effect(P)
+    end = given + jnp.dot(problem.w + effect, N)
+    drift = jnp.where(inside & ~fresh, jnp.maximum(deep - fall - dt * end, 0.0), 0.0)
+    return Corrected(P, effect, late, drift)

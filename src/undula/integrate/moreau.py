@@ -208,11 +208,13 @@ class Moreau(Integrator):
         if not blocks:
             gain, lift = dense.back_substituted(U, (bound + w)[:, None])[:, 0], None
         else:
-            P, late, end, drift = at_their_instants(
+            P, effect, late, drift = at_their_instants(
                 problem, P, jnp.concatenate(gaps), before, given, common.dt, common.fall
             )
-            lost = jnp.maximum(-(P * (before + end)).sum() / 2, 0.0)
-            gain, lift = self._lifted(system, common, problem, U, late, drift, bound + w + matvec(Z, P), lost)
+            # half of P . (velocities before + behind), these being given + Z^T (w + Z P)
+            work = (P * (before + given)).sum() + (effect * (w + effect)).sum()
+            lost = jnp.maximum(-work / 2, 0.0)
+            gain, lift = self._lifted(system, common, problem, U, late, drift, bound + w + effect, lost)
         parts = []
         for b, place in zip(blocks, places):
             own = b.take(P)
