@@ -4,6 +4,7 @@
 come from series, so that neither values nor derivatives of any order divide by zero.
 """
 
+import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
@@ -28,6 +29,7 @@ def _blend(x, closed, coefficients):
     return jnp.where(small, _series(jnp.where(small, x, 0.0), coefficients), closed(jnp.where(small, 1.0, x)))
 
 
+@jax.jit
 def sinc(x: Scalar) -> Scalar:
     """sin(a)/a with x = a^2."""
     return _blend(
@@ -37,6 +39,7 @@ def sinc(x: Scalar) -> Scalar:
     )
 
 
+@jax.jit
 def cosc(x: Scalar) -> Scalar:
     """(1 - cos(a))/a^2 with x = a^2."""
     return _blend(
@@ -46,6 +49,7 @@ def cosc(x: Scalar) -> Scalar:
     )
 
 
+@jax.jit
 def sincc(x: Scalar) -> Scalar:
     """(a - sin(a))/a^3 with x = a^2."""
     return _blend(
@@ -55,6 +59,7 @@ def sincc(x: Scalar) -> Scalar:
     )
 
 
+@jax.jit
 def cotc(x: Scalar) -> Scalar:
     """(1 - (a/2) cot(a/2))/a^2 with x = a^2, the coefficient of the inverse of dexp; regular up to a = 2 pi."""
 
@@ -65,6 +70,7 @@ def cotc(x: Scalar) -> Scalar:
     return _blend(x, closed, (1 / 12, 1 / 720, 1 / 30240, 1 / 1209600, 1 / 47900160, 691 / 1307674368000))
 
 
+@jax.jit
 def exp(phi: Vec3) -> Quat:
     """Unit quaternion of the rotation vector phi [rad]."""
     quarter = (phi * phi).sum() / 4
@@ -75,6 +81,7 @@ def _cos_of_square(x):
     return 1 - x * cosc(x)
 
 
+@jax.jit
 def log(q: Quat) -> Vec3:
     """Rotation vector [rad] of a unit quaternion, of angle at most pi."""
     q = jnp.where(q[0] < 0, -q, q)
@@ -87,17 +94,20 @@ def log(q: Quat) -> Vec3:
     return jnp.where(small, series, 2 * jnp.arctan2(s, w) / s) * v
 
 
+@jax.jit
 def multiply(a: Quat, b: Quat) -> Quat:
     """Quaternion product: the rotation b followed, in the outer frame, by a."""
     w = a[0] * b[0] - (a[1:] * b[1:]).sum()
     return jnp.concatenate([w[None], a[0] * b[1:] + b[0] * a[1:] + cross(a[1:], b[1:])])
 
 
+@jax.jit
 def normalise(q: Quat) -> Quat:
     """q divided by its norm."""
     return q / jnp.sqrt((q * q).sum())
 
 
+@jax.jit
 def to_matrix(q: Quat) -> Mat3:
     """Rotation matrix of a unit quaternion."""
     w, x, y, z = q
@@ -110,6 +120,7 @@ def to_matrix(q: Quat) -> Mat3:
     )
 
 
+@jax.jit
 def from_matrix(R: Mat3) -> Quat:
     """Unit quaternion, w >= 0, of a rotation matrix (Bar-Itzhack's four candidates, the best conditioned taken)."""
     d = jnp.stack([R[0, 0], R[1, 1], R[2, 2]])
@@ -129,18 +140,21 @@ def from_matrix(R: Mat3) -> Quat:
     return jnp.where(q[0] < 0, -q, q)
 
 
+@jax.jit
 def dexp(phi: Vec3) -> Mat3:
     """Matrix of the body angular velocity: Omega = dexp(phi) phi' for R = exp(phi)."""
     x, K = (phi * phi).sum(), hat(phi)
     return jnp.eye(3) - cosc(x) * K + sincc(x) * matmul(K, K)
 
 
+@jax.jit
 def dexp_inverse(phi: Vec3) -> Mat3:
     """Inverse of `dexp`: phi' = dexp_inverse(phi) Omega, for angles below 2 pi."""
     x, K = (phi * phi).sum(), hat(phi)
     return jnp.eye(3) + K / 2 + cotc(x) * matmul(K, K)
 
 
+@jax.jit
 def about_axis(axis: Vec3, angle: Scalar) -> Mat3:
     """Rotation matrix by an angle [rad] about a unit axis; the identity if the axis is zero."""
     K = hat(axis)
