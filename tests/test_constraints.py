@@ -285,7 +285,7 @@ def test_unknown_names_are_refused():
         un.Closure("c", "body", kind="ball")
     with pytest.raises(un.ModelError, match=r"'c' has the kind 'revolute' and holds \('x',\); give one of them"):
         un.Closure("c", "body", kind="revolute", holds=("x",))
-    with pytest.raises(un.ModelError, match="'c' has the pitch 0.1; only helical ones have a pitch"):
+    with pytest.raises(un.ModelError, match=r"'c' has the pitch 0\.1; only helical ones have a pitch"):
         un.Closure("c", "body", kind="cylindrical", pitch=0.1)
     with pytest.raises(un.ModelError, match="wheel 'm' neither rolls nor holds sideways"):
         un.MecanumWheel("m", "body")

@@ -1,4 +1,4 @@
-"""Constraints of wheels, rolling bodies, points and coordinates. The ground is the plane z = 0 of the world unless a plane is given."""
+"""Constraints of wheels, rolling bodies, points and coordinates. The ground is the plane z = 0 unless a plane is given."""
 
 from typing import Any
 
