@@ -90,12 +90,12 @@ class TestStatics:
         assert_allclose(at.reactions, 0, atol=1e-9)
         assert at.stable and at.iterations < 20
         moved = []
-        for weight in (1e-6, 3e-6):
+        for weight in (1e-5, 3e-5):
             loaded = slack.replace(gravity=(0, 0, -weight))
             assert un.tangent_stiffness(loaded, rest).residual > 1e-6
             moved.append(un.equilibrium(loaded, start).state.q - rest.q)
         assert np.abs(moved[0]).max() > 1e-8
-        assert_allclose(moved[1], 3 * moved[0], rtol=1e-3, atol=1e-13)
+        assert_allclose(moved[1], 3 * moved[0], rtol=1e-3, atol=1e-10)
         straight = beam(8, nodes=20, order=6).replace(gravity=np.zeros(3))
         at = un.equilibrium(straight, straight.state(0.3 * np.cos(np.arange(8))))
         assert_allclose(at.state.q, 0, atol=1e-9)
