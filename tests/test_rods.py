@@ -606,7 +606,9 @@ class TestRefusals:
         start = system.state()
         start = un.State(start.base, start.q + 400.0, start.base_twist, start.v)
         for function in (un.equilibrium, un.spatial_error, un.run):
-            with pytest.raises(un.UndulaError, match=r"of the rod 'tip', between X = .* a piece can turn by at most pi"):
+            with pytest.raises(
+                un.UndulaError, match=r"of the rod 'tip', between X = .* a piece can turn by at most pi"
+            ):
                 function(system, start)
 
     def test_a_run_that_winds_up(self):

@@ -95,9 +95,9 @@ from undula.dynamics.model import (
 from undula.geometry.connection import (
     connection as connection,
     kinematic_connection as kinematic_connection,
-    reconstruct as reconstruct,
     resting_twist as resting_twist,
 )
+from undula.geometry.reconstruct import reconstruct as reconstruct
 from undula.integrate.base import Integrator as Integrator, move as move
 from undula.integrate.euler import SemiImplicitEuler as SemiImplicitEuler
 from undula.integrate.implicit import (
