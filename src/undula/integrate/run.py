@@ -20,7 +20,7 @@ from undula._startup import UndulaWarning
 from undula._version import __version__
 from undula.constraints.assembly import admissible
 from undula.constraints.classify import classify
-from undula.contact.candidates import surroundings
+from undula.contact.candidates import refuse_unsound, surroundings
 from undula.contact.separate import contact_gaps
 from undula.integrate.base import External, Integrator, Motion
 from undula.integrate.controlled import check_references, stiffness_limit
@@ -159,6 +159,7 @@ def run(
     check_state(system, state)
     if system.contacts and not isinstance(method, Moreau):
         raise UndulaError(f"{type(method).__name__} cannot integrate '{system.name}', which has contacts; use Moreau.")
+    refuse_unsound(system.contacts, system.contact_names)
     check_references(system, steps, dt)
     state = state_0 = admissible(system, state)
     check_gaps(system, state)
