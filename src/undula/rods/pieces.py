@@ -43,7 +43,7 @@ def overwound(system: "System", q: np.ndarray) -> tuple[int, str] | None:
     found = None
     for group in system.rods:
         turns = piece_turns(group, q)
-        beyond = (turns > MOST_TURN).any((1, 2))
+        beyond = np.asarray((turns > MOST_TURN).any(axis=(1, 2)))
         k = int(np.argmax(beyond))
         if beyond[k] and (found is None or k < found[0]):
             rod, piece = np.unravel_index(int(np.argmax(turns[k])), turns.shape[1:])
