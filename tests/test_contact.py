@@ -561,6 +561,9 @@ class TestRefusals:
             (lambda: un.Coulomb(-0.1), "mu = -0.1; it must be at least 0"),
             (lambda: un.Coulomb(0.1, restitution=1.5), "restitution = 1.5; it must be between 0 and 1"),
             (lambda: un.Coulomb(0.1, across=0.5), "across = 0.5 needs a direction"),
+            (lambda: un.Coulomb(0.1, stribeck=(1.5, 0.0)), "stribeck = .1.5, 0.0.; its factor must be at least 0"),
+            (lambda: un.Viscous([1.0, -2.0]), "coefficient of a viscous slip law = .1.0, -2.0.; it must be at least 0"),
+            (lambda: un.RegularisedCoulomb(-0.3, 10.0), "friction of a Coulomb slip law = -0.3; it must be positive"),
             (lambda: un.Post((0, 0), -1.0), "radius of the post = -1.0 m; it must be positive"),
             (lambda: un.Posts([], 0.1), "places of the posts = .*; it must be one"),
             (lambda: un.Posts([(0, 0)], [0.1, 0.2]), "radii of the posts: 2 were given; there are 1 posts"),
@@ -571,6 +574,45 @@ class TestRefusals:
     def test_values(self, make, words):
         with pytest.raises(un.UndulaError, match=words):
             make()
+
+    def test_traced_numbers(self):
+        """A compiled motion with a number that is not allowed is NaN: it is not that of the absolute value."""
+        system = block(0.3, un.Coulomb(0.35))
+        start = system.state(base_position=(0, 0, 0.1))
+
+        def slid(**numbers):
+            keys = tuple(numbers)
+            law = system.contacts[0].law
+            changed = [jnp.full_like(getattr(law, key), numbers[key]) for key in keys]
+            other = eqx.tree_at(lambda s: [getattr(s.contacts[0].law, key) for key in keys], system, changed)
+            return other, float(final(other, start, 1e-3, 10)[0].base.position[0])
+
+        assert np.isfinite(slid(mu=0.1)[1]) and np.isfinite(slid(restitution=1.0)[1])
+        assert np.isnan(slid(mu=-0.35)[1])
+        assert np.isnan(slid(restitution=1.1)[1])
+        with pytest.raises(un.UndulaError, match="law of the contact 'corner0' has a number that is not allowed"):
+            un.run(slid(mu=-0.35)[0], start, t_end=0.1, dt=1e-3)
+
+    def test_traced_numbers_of_laws(self):
+        """The same for all numbers of the laws, and for sizes of sections, whose powers would lose a sign."""
+        given = dict(mu=0.3, rolling=0.1, spinning=0.1, restitution=0.5, stribeck=(1.2, 0.1))
+        wrong = dict(mu=-0.3, rolling=-0.1, spinning=-0.1, restitution=-0.5, stribeck=(1.2, -0.1))
+
+        @jax.jit
+        def rows(**numbers):
+            return un.Coulomb(**numbers).directions(jnp.array([0.0, 0, 1]), jnp.eye(3), 0.1, jnp.ones(3))
+
+        assert np.all(np.isfinite(rows(**given)))
+        for key in wrong:
+            assert np.isnan(rows(**(given | {key: wrong[key]}))).any()
+        slips = jax.jit(
+            lambda c, f: (un.Viscous(c).force(jnp.ones(1)), un.RegularisedCoulomb(f, 10.0).force(jnp.ones(1)))
+        )
+        assert_allclose(np.concatenate(slips(2.0, 0.3)), [-2, -3])
+        assert np.all(np.isnan(np.concatenate(slips(-2.0, -0.3))))
+        areas = jax.jit(lambda d, w: (un.Circle(d).area, un.Annulus(0.1, d).area, un.Rectangle(w, w).area))
+        assert_allclose(areas(0.05, 0.2), [np.pi * 0.05**2 / 4, np.pi * (0.1**2 - 0.05**2) / 4, 0.04])
+        assert np.all(np.isnan(areas(-0.05, -0.2)))
 
     def test_names(self):
         b = un.Builder("x")

@@ -31,14 +31,16 @@ from undula.actuation.samples import (
 from undula.batch.lanes import lanes as lanes
 from undula.constraints.assembly import admissible as admissible, assemble as assemble
 from undula.constraints.classify import Class as Class, classify as classify
-from undula.constraints.constraint import At as At, BodyMotion as BodyMotion, Constraint as Constraint
-from undula.constraints.kinds import (
+from undula.constraints.closures import (
     Anchor as Anchor,
     Closure as Closure,
+    PrescribedFrame as PrescribedFrame,
+)
+from undula.constraints.constraint import At as At, BodyMotion as BodyMotion, Constraint as Constraint
+from undula.constraints.kinds import (
     Coupling as Coupling,
     MecanumWheel as MecanumWheel,
     PointOnPlane as PointOnPlane,
-    PrescribedFrame as PrescribedFrame,
     PrescribedPoint as PrescribedPoint,
     RollingDisc as RollingDisc,
     RollingSphere as RollingSphere,
@@ -93,9 +95,9 @@ from undula.dynamics.model import (
 from undula.geometry.connection import (
     connection as connection,
     kinematic_connection as kinematic_connection,
-    reconstruct as reconstruct,
     resting_twist as resting_twist,
 )
+from undula.geometry.reconstruct import reconstruct as reconstruct
 from undula.integrate.base import Integrator as Integrator, move as move
 from undula.integrate.euler import SemiImplicitEuler as SemiImplicitEuler
 from undula.integrate.implicit import (

@@ -22,7 +22,7 @@ def to_dataset(system: System, samples: Sample, attributes: dict[str, Any], note
     """The samples of a run, in the variables of the result file; `noted`: what the integrator remembered at each."""
     import xarray as xr
 
-    s = samples
+    s, top = samples, system.topology
     variables: dict[str, tuple[tuple[str, ...], Any, str, str]] = {
         "base_position": (
             ("time", "axis"),
@@ -54,18 +54,18 @@ def to_dataset(system: System, samples: Sample, attributes: dict[str, Any], note
             "N, N m",
             "wrench of the world on the reference body",
         ),
-        "position": (("time", "coordinate"), s.position, "rad, m, 1 or 1/m", "internal coordinates"),
+        "position": (("time", "coordinate"), s.position, _either(top.units) or "rad or m", "internal coordinates"),
         "velocity": (("time", "coordinate"), s.state.v, "per s", "internal velocities"),
         "acceleration": (
             ("time", "coordinate"),
             s.acceleration.v,
-            "rad/s^2 or m/s^2",
+            "per s^2",
             "internal accelerations",
         ),
         "effort": (
             ("time", "coordinate"),
             s.efforts,
-            "N m or N",
+            _either(top.effort_units) or "N m or N",
             "effort that the actuator of each coordinate supplies",
         ),
         "body_position": (
@@ -134,7 +134,18 @@ def to_dataset(system: System, samples: Sample, attributes: dict[str, Any], note
         np.array(system.topology.units, dtype=str),
         {"long_name": "unit of each coordinate"},
     )
+    data["effort_unit"] = (
+        ("coordinate",),
+        np.array(top.effort_units, dtype=str),
+        {"long_name": "unit of the effort at each coordinate"},
+    )
     return data
+
+
+def _either(units: tuple[str, ...]) -> str:
+    """The units that occur, as words."""
+    *first, last = dict.fromkeys(units) or ("",)
+    return f"{', '.join(first)} or {last}" if first else last
 
 
 def _contacts(contacts: ContactSample, noted: ContactMemory) -> dict[str, tuple[tuple[str, ...], Any, str, str]]:

@@ -20,7 +20,7 @@ from undula._startup import UndulaWarning
 from undula._version import __version__
 from undula.constraints.assembly import admissible
 from undula.constraints.classify import classify
-from undula.contact.candidates import surroundings
+from undula.contact.candidates import refuse_unsound, surroundings
 from undula.contact.separate import contact_gaps
 from undula.integrate.base import External, Integrator, Motion
 from undula.integrate.controlled import check_references, stiffness_limit
@@ -31,6 +31,8 @@ from undula.integrate.simulate import Sample, advance_steps, sample, usual_integ
 from undula.model.errors import UndulaError
 from undula.model.system import Acceleration, State, System
 from undula.model.topology import GROUPS
+from undula.rods.actuators import warn_of_pushing
+from undula.rods.pieces import overwound, refuse_overwound
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -157,6 +159,7 @@ def run(
     check_state(system, state)
     if system.contacts and not isinstance(method, Moreau):
         raise UndulaError(f"{type(method).__name__} cannot integrate '{system.name}', which has contacts; use Moreau.")
+    refuse_unsound(system.contacts, system.contact_names)
     check_references(system, steps, dt)
     state = state_0 = admissible(system, state)
     check_gaps(system, state)
@@ -205,6 +208,7 @@ def run(
     joined, noted = whole_run
     done = round(float(joined.t[-1]) / dt) if kept else 0
     warn_of_limits(system, joined)
+    warn_of_pushing(system.along, joined.t, joined.along)
     changes = rank_changes(joined)
     if changes and status == "ok":
         message = f"{message.rstrip('.')}; the rank of the constraints changed {'; '.join(changes[:5])}."
@@ -268,6 +272,7 @@ def check_state(system: System, state: State) -> None:
     for name, value in named.items():
         if not np.all(np.isfinite(value)):
             raise UndulaError(f"the initial {name} = {np.asarray(value).tolist()} is not finite.")
+    refuse_overwound(system, state.q, "the initial state cannot be represented")
     top = system.topology
     twist = np.asarray(state.base_twist)
     allowed = GROUPS[top.base_group] if top.base_role != "fixed" else ()
@@ -335,6 +340,11 @@ def _fault(
     `spacing`: of the samples [s]; `advice`: what may help if the motion becomes infinite.
     """
     bad = _first_bad(samples)
+    wound = overwound(system, np.asarray(samples.state.q)) if system.rods else None
+    if wound is not None and (bad is None or wound[0] <= bad):
+        return wound[0], (
+            f"{wound[1]} at t = {samples.t[wound[0]]:.6g} s; a piece can represent a turn of at most pi: use more nodes."
+        )
     if isinstance(method, Implicit) and noted[2].any():
         k = int(np.argmax(noted[2]))
         if bad is None or k <= bad:

@@ -1,5 +1,8 @@
 """Poses, twists and wrenches. Twist eta = (V, Omega), wrench F = (force, couple): linear first, body frame."""
 
+from collections.abc import Callable
+from typing import Any
+
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -13,7 +16,10 @@ Mat6 = Float[Array, "6 6"]
 
 
 class Pose(eqx.Module):
-    """A frame's pose: `position` [m] of its origin and `quaternion` (w, x, y, z) in the outer frame."""
+    """A frame's pose: `position` [m] of its origin and `quaternion` (w, x, y, z) in the outer frame.
+
+    Leading axes are a batch: of bodies, of instants, or both. All that a pose does broadcasts over them.
+    """
 
     position: Float[Array, "*batch 3"]
     quaternion: Float[Array, "*batch 4"]
@@ -23,25 +29,41 @@ class Pose(eqx.Module):
         return Pose(jnp.zeros(3), jnp.array([1.0, 0.0, 0.0, 0.0]))
 
     @property
-    def rotation(self) -> Mat3:
-        """Rotation matrix."""
-        return so3.to_matrix(self.quaternion)
+    def rotation(self) -> Float[Array, "*batch 3 3"]:
+        """Rotation matrix R: its columns are the frame's axes in the outer frame."""
+        return _each("(4)->(3,3)", so3.to_matrix, self.quaternion)
 
     def __matmul__(self, other: "Pose") -> "Pose":
         """Composition: the pose, in self's outer frame, of a frame whose pose in self is `other`."""
-        return Pose(
-            self.position + matvec(self.rotation, other.position),
-            so3.multiply(self.quaternion, other.quaternion),
-        )
+
+        def compose(p, q, position, quaternion):
+            return p + matvec(so3.to_matrix(q), position), so3.multiply(q, quaternion)
+
+        parts = self.position, self.quaternion, other.position, other.quaternion
+        return Pose(*_each("(3),(4),(3),(4)->(3),(4)", compose, *parts))
 
     def inverse(self) -> "Pose":
         """Pose of the outer frame in this one."""
-        conjugate = self.quaternion * jnp.array([1.0, -1.0, -1.0, -1.0])
-        return Pose(-tmatvec(self.rotation, self.position), conjugate)
 
-    def apply(self, point: Vec3) -> Vec3:
-        """Outer coordinates of a point given in this frame."""
-        return self.position + matvec(self.rotation, point)
+        def invert(p, q):
+            return -tmatvec(so3.to_matrix(q), p), q * jnp.array([1.0, -1.0, -1.0, -1.0])
+
+        return Pose(*_each("(3),(4)->(3),(4)", invert, self.position, self.quaternion))
+
+    def apply(self, point: Float[Array, "*points 3"]) -> Float[Array, "*all 3"]:
+        """Outer coordinates of a point, or of a batch of points, given in this frame."""
+
+        def place(p, q, x):
+            return p + matvec(so3.to_matrix(q), x)
+
+        return _each("(3),(4),(3)->(3)", place, self.position, self.quaternion, point)
+
+
+def _each(signature: str, function: Callable[..., Any], *arrays: Any) -> Any:
+    """A function of single poses on arrays that may have leading axes; without any, exactly the function."""
+    if all(jnp.ndim(x) == 1 for x in arrays):
+        return function(*arrays)
+    return jnp.vectorize(function, signature=signature)(*arrays)
 
 
 def exp(xi: Vec6) -> Pose:
@@ -51,18 +73,25 @@ def exp(xi: Vec6) -> Pose:
     return Pose(v + so3.cosc(x) * w + so3.sincc(x) * cross(phi, w), so3.exp(phi))
 
 
-def log(g: Pose) -> Vec6:
+def log(g: Pose) -> Float[Array, "*batch 6"]:
     """Twist whose exponential is g, of angle at most pi."""
-    phi = so3.log(g.quaternion)
-    p = g.position
-    w = cross(phi, p)
-    return jnp.concatenate([p - w / 2 + so3.cotc((phi * phi).sum()) * cross(phi, w), phi])
+
+    def one(p, q):
+        phi = so3.log(q)
+        w = cross(phi, p)
+        return jnp.concatenate([p - w / 2 + so3.cotc((phi * phi).sum()) * cross(phi, w), phi])
+
+    return _each("(3),(4)->(6)", one, g.position, g.quaternion)
 
 
-def adjoint(g: Pose) -> Mat6:
+def adjoint(g: Pose) -> Float[Array, "*batch 6 6"]:
     """Ad_g = [[R, p^ R], [0, R]]: outer components of a twist given in the frame g."""
-    R = g.rotation
-    return jnp.block([[R, matmul(hat(g.position), R)], [jnp.zeros((3, 3)), R]])
+
+    def one(p, q):
+        R = so3.to_matrix(q)
+        return jnp.block([[R, matmul(hat(p), R)], [jnp.zeros((3, 3)), R]])
+
+    return _each("(3),(4)->(6,6)", one, g.position, g.quaternion)
 
 
 def ad(eta: Vec6) -> Mat6:

@@ -29,6 +29,14 @@ def _blend(x, closed, coefficients):
     return jnp.where(small, _series(jnp.where(small, x, 0.0), coefficients), closed(jnp.where(small, 1.0, x)))
 
 
+_SMALL_SINE = 1e-4  # on the squared sine: below it the series of arcsin has all the digits
+
+
+def _arcsine(x):
+    """Series of arcsin(s)/s with x = s^2."""
+    return _series(x, (1, 1 / 6, 3 / 40, 15 / 336, 105 / 3456, 945 / 42240))
+
+
 @jax.jit
 def sinc(x: Scalar) -> Scalar:
     """sin(a)/a with x = a^2."""
@@ -87,11 +95,57 @@ def log(q: Quat) -> Vec3:
     q = jnp.where(q[0] < 0, -q, q)
     w, v = q[0], q[1:]
     s2 = (v * v).sum()
-    small = s2 < 1e-4
+    small = s2 < _SMALL_SINE
     # angle/sin(angle/2) = 2 asin(s)/s, s = sin(angle/2): a series in s^2, or the half-angle formula
-    series = 2 * _series(jnp.where(small, s2, 0.0), (1, 1 / 6, 3 / 40, 15 / 336, 105 / 3456, 945 / 42240))
+    series = 2 * _arcsine(jnp.where(small, s2, 0.0))
     s = jnp.sqrt(jnp.where(small, 1.0, s2))
     return jnp.where(small, series, 2 * jnp.arctan2(s, w) / s) * v
+
+
+@jax.custom_jvp
+def log_of_matrix(R: Mat3) -> Vec3:
+    """Rotation vector [rad] of a rotation matrix, of angle at most pi; at pi itself one of the two.
+
+    Its derivative is `dexp_inverse`, which is regular everywhere, and costs less than that of the formulas here.
+    """
+    c = (R[0, 0] + R[1, 1] + R[2, 2] - 1) / 2
+    v = jnp.stack([R[2, 1] - R[1, 2], R[0, 2] - R[2, 0], R[1, 0] - R[0, 1]]) / 2  # sin(angle) axis
+    s2 = (v * v).sum()
+    small = s2 < _SMALL_SINE
+    s = jnp.sqrt(jnp.where(small, 1.0, s2))
+    factor = jnp.where(small, _arcsine(jnp.where(small, s2, 0.0)), jnp.arctan2(s, c) / s)
+    # near pi the axis comes from the symmetric part, (1 - cos(angle)) axis axis^T: its longest column
+    P = (R + R.T) / 2 - c * jnp.eye(3)
+    longest = jnp.where(P[1, 1] >= P[2, 2], P[1], P[2])
+    longest = jnp.where((P[0, 0] >= P[1, 1]) & (P[0, 0] >= P[2, 2]), P[0], longest)
+    axis = longest / jnp.sqrt(jnp.where(c < 0, (longest * longest).sum(), 1.0))
+    axis = jnp.where((axis * v).sum() < 0, -axis, axis)
+    return jnp.where(small & (c < 0), jnp.arctan2(jnp.sqrt(s2), c) * axis, factor * v)
+
+
+@log_of_matrix.defjvp
+def _rate_of_log(primals, tangents):
+    """phi' = dexp_inverse(phi) Omega with Omega^ = R^T R' (document 002, (3.35))."""
+    (R,), (dR,) = primals, tangents
+    phi = log_of_matrix(R)
+    S = matmul(R.T, dR)
+    Omega = jnp.stack([S[2, 1] - S[1, 2], S[0, 2] - S[2, 0], S[1, 0] - S[0, 1]]) / 2
+    turn = cross(phi, Omega)
+    return phi, Omega + turn / 2 + cotc((phi * phi).sum()) * cross(phi, turn)
+
+
+def tilt(axis: Vec3) -> Float[Array, "2"]:
+    """How far a unit vector leans from z: angle [rad] times the direction (x, y) it leans to.
+
+    It vanishes for z alone. Within 0.01 rad of -z, where no direction is special, x is taken.
+    """
+    x, y, z = axis
+    s2 = x * x + y * y
+    small = s2 < _SMALL_SINE
+    s = jnp.sqrt(jnp.where(small, 1.0, s2))
+    factor = jnp.where(small, _arcsine(jnp.where(small, s2, 0.0)), jnp.arctan2(s, z) / s)
+    opposite = small & (z < 0)
+    return jnp.stack([jnp.where(opposite, jnp.pi - x, factor * x), jnp.where(opposite, y, factor * y)])
 
 
 @jax.jit

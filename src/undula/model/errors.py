@@ -32,6 +32,12 @@ def positive(value: Any, what: str, unit: str = "") -> None:
         raise ModelError(f"{what} = {value}{' ' if unit else ''}{unit}; it must be positive.")
 
 
+def positive_or_nan(value: Any, what: str, unit: str = "") -> Any:
+    """A positive number, refused if it is not; a traced one that is not becomes NaN, as its sign would be lost in a power."""
+    positive(value, what, unit)
+    return jnp.where(value > 0, value, jnp.nan) if is_traced(value) else value
+
+
 def as_vector(value: Any, size: int, what: str) -> Any:
     """value as an array of `size` numbers (0: a scalar), finite; left untouched inside if it is traced."""
     leaves = value if isinstance(value, list | tuple) else [value]

@@ -12,6 +12,7 @@ import numpy as np
 import xarray as xr
 
 from undula.model.errors import UndulaError
+from undula.model.topology import EFFORT_UNITS
 from undula.view import shapes
 
 MOST_LINES = 12  # coordinates that can still be told apart as lines
@@ -166,8 +167,7 @@ def _efforts(data: xr.Dataset) -> Any:
     wrench = shapes.tidy(data["base_wrench"].values if "base_wrench" in data else np.zeros((len(effort), 6)))
     acting = shapes.present(effort) if effort.size else np.zeros(0, bool)
     parts = _by_unit(data, acting | (acting.sum() > MOST_LINES))
-    conjugate = {"rad": "N m", "m": "N"}
-    panels = [(f"efforts [{conjugate.get(unit, 'N m or N')}]", "effort", which) for unit, which in parts]
+    panels = [(f"efforts [{EFFORT_UNITS.get(unit, 'N m or N')}]", "effort", which) for unit, which in parts]
     base = [("force on the base\n[N]", slice(0, 3), "f"), ("couple on the base\n[N m]", slice(3, 6), "c")]
     base = [b for b in base if shapes.present(wrench)[b[1]].any()]
     if not panels and not base:
