@@ -168,7 +168,7 @@ def run(
     first = jnp.asarray(0)
     whole = first, jnp.asarray(steps), jnp.asarray(float(dt)), jnp.asarray(stride)
     bare = replace(system, shapes=())  # drawings are static: with them, any change of a length would compile anew
-    motion = Motion.of(bare, external)
+    motion = Motion(bare, None, external)  # outside `jit`, links would be compiled operation by operation
     memory = method.begin(motion, 0.0, state, (state, Acceleration(jnp.zeros(6), jnp.zeros(system.nv))))
     short = steps * (6 + system.nv) <= SHORT
     step_chunk, sample_chunk = _compile((bare, state, memory, *whole, size, method, external), external, short)
