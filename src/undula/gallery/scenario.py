@@ -110,7 +110,8 @@ class Scenario:
     """A gallery entry.
 
     - `source`: document and section; `parameters`: what can be set.
-    - `build`: parameters by name -> `Setup`; `metrics`: (setup, samples) -> numbers by name.
+    - `build`: parameters by name -> `Setup`; `metrics`: (setup, samples) -> numbers by name; `facts`: (setup, parameters) ->
+      those that do not depend on the run, and are given even if it fails at once.
     - `kind`: the class that `classify` finds with the default parameters, for lists that must not wait for it.
     """
 
@@ -120,6 +121,7 @@ class Scenario:
     parameters: tuple[Parameter, ...]
     build: Callable[[dict[str, Any]], Setup]
     metrics: Callable[[Setup, "xr.Dataset"], dict[str, float]] = field(default=lambda setup, data: {})
+    facts: Callable[[Setup, dict[str, Any]], dict[str, float]] = field(default=lambda setup, parameters: {})
     kind: str = ""
 
     def values(self, given: dict[str, Any]) -> dict[str, Value]:
@@ -170,5 +172,7 @@ def run_scenario(
         "summary": scenario.summary,
         "source": scenario.source,
     }
-    metrics = scenario.metrics(setup, result.data) if result.data.sizes["time"] else {}
+    metrics = scenario.facts(setup, parameters)
+    if result.data.sizes["time"]:
+        metrics = metrics | scenario.metrics(setup, result.data)
     return ScenarioRun(scenario, parameters, setup, result, {k: float(v) for k, v in metrics.items()})
