@@ -201,7 +201,7 @@ class RollingDisc(Constraint):
         if tilt < FLAT:
             return ""
         off = np.degrees(np.arccos(min(tilt, 1.0)))
-        return f"has fallen over: its axis is {off:.1f} degrees from the vertical, and a disc that lies flat has no lowest point"
+        return f"has fallen over: its axis is {off:.1f} degrees from the vertical, and a flat disc has no lowest point"
 
     @property
     def labels(self) -> tuple[str, ...]:

@@ -35,7 +35,9 @@ from undula.model.system import Acceleration, State, System, displaced
 from undula.model.topology import Topology
 
 FEW = 4  # contacts that are closed at the same time in most steps of a robot that lifts its body
-CLOSED = 4  # gaps below so many times what a body falls in a step are closed: contacts do not flicker, and share their load
+CLOSED = (
+    4  # gaps below so many times what a body falls in a step are closed: contacts do not flicker, and share their load
+)
 TOUCHING = 1e-10  # a gap below is closed: what starts on the ground is not lifted off it by rounding [m]
 LIFTED = 0.2  # part of a drift that is lifted in a step: smoothly, so that contacts stay closed
 PAID = 0.25  # part of the kinetic energy that a step may take to lift what has drifted into a surface
@@ -185,9 +187,10 @@ class Moreau(Integrator):
         work = ((P * (before + given)).sum() + (effect * (w + effect)).sum()) / 2
         lost = jnp.maximum(-work, 0.0)
         gain, lift = self._lifted(system, common, problem, U, late, drift, bound + w + effect, lost)
-        # an impact: what did not push before is hit faster than it falls, from where it counts as closed
-        hit = jnp.concatenate(free) & (problem.normals(P) > 0)
-        hit = (hit & (problem.normals(before) * common.dt < -CLOSED * common.fall)).astype(float)
+        # an impact: what did not push before comes faster than the forces of two steps, and the fall into a gap that counts as
+        # closed, explain
+        slow = CLOSED * common.fall / common.dt + 2 * jnp.abs(jnp.dot(w, problem.normals(Z)))
+        hit = (jnp.concatenate(free) & (problem.normals(P) > 0) & (problem.normals(before) < -slow)).astype(float)
         parts, hits, at = [], [], 0
         for b, place in zip(blocks, places):
             own, now = b.take(P), hit[at : at + b.count]

@@ -86,7 +86,12 @@ def to_dataset(system: System, samples: Sample, attributes: dict[str, Any], note
         "energy_kinetic": (("time",), s.energy_kinetic, "J", "kinetic energy"),
         "energy_potential": (("time",), s.energy_potential, "J", "energy of gravity and springs"),
         "power_actuators": (("time",), s.power_actuators, "W", "power of all the actuators"),
-        "power_external": (("time",), s.power_external, "W", "power of dampers and surroundings; of contacts, the mean since the sample before"),
+        "power_external": (
+            ("time",),
+            s.power_external,
+            "W",
+            "power of dampers and surroundings; of contacts, the mean since the sample before",
+        ),
     }
     if noted:
         iterations = noted.iterations if isinstance(noted, ContactMemory) else noted[0]
@@ -172,7 +177,12 @@ def _contacts(contacts: ContactSample, noted: ContactMemory) -> dict[str, tuple[
             "1",
             "number of closed contacts in the step that ends at each sample",
         ),
-        "contact_residual": (("time",), noted.since.worst[:, 0], "1", f"largest residual of the laws, relative, {over}"),
+        "contact_residual": (
+            ("time",),
+            noted.since.worst[:, 0],
+            "1",
+            f"largest residual of the laws, relative, {over}",
+        ),
         "contact_penetration": (("time",), noted.since.worst[:, 1], "m", f"largest penetration {over}"),
         "contact_closings": (("time",), noted.since.closings, "1", f"sum of the closed contacts over the steps {over}"),
     }

@@ -26,7 +26,7 @@ from undula.integrate.implicit import Memory
 from undula.integrate.judge import Verdict, conclude, fault, step_advice, warn_of_limits
 from undula.integrate.moreau import Moreau
 from undula.integrate.results import to_dataset
-from undula.integrate.simulate import Sample, advance_steps, sample, usual_integrator
+from undula.integrate.simulate import advance_steps, sample, usual_integrator
 from undula.integrate.start import Steps, check_gaps, check_state, check_times
 from undula.model.errors import UndulaError
 from undula.model.system import Acceleration, State, System
@@ -185,9 +185,7 @@ def run(
             samples, noted = jax.tree.map(lambda x, n=count - kept: np.asarray(x)[:n], (samples, moments[2]))
             if kept + len(samples.t) == count:  # a multiple of dt may differ from it by rounding
                 samples = samples._replace(t=np.append(samples.t[:-1], t_end))
-            found = fault(
-                system, method, samples, noted, steps, lambda: step_advice(system, method, state_0, steps.dt)
-            )
+            found = fault(system, method, samples, noted, steps, lambda: step_advice(system, method, state_0, steps.dt))
             if found is not None:
                 verdict = Verdict("failed", found.message)
                 samples, noted = jax.tree.map(lambda x, n=found.sample: x[:n], (samples, noted))
