@@ -285,6 +285,7 @@ class TestHopper:
         """It hops in the rhythm of its leg. In the air, the centre of mass is on a parabola."""
         found, data = entry("hopper")
         assert_allclose(found["hop_period"], 1 / 2.5, rtol=2e-3)
+        assert data.contact_impacts.values.sum() == found["hops"]  # one each, though the light foot shakes
         late = data.time.values > 5
         x = data.body_position.sel(body=["body", "foot"]).values[late]
         centre, t = (3.0 * x[:, 0] + 0.3 * x[:, 1]) / 3.3, data.time.values[late]

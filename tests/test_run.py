@@ -130,7 +130,7 @@ def test_nothing_falls_between_samples():
     energy = (data.energy_kinetic + data.energy_potential).values
     power = data.power_external.values
     assert power.max() <= 0
-    assert_allclose((power[1:] * np.diff(t)).sum(), energy[-1] - energy[0], rtol=0.05)
+    assert_allclose((power[1:] * np.diff(t)).sum(), energy[-1] - energy[0], rtol=0.06)
 
 
 def test_the_power_of_an_impact_is_that_of_the_mean_velocity():
@@ -140,7 +140,7 @@ def test_the_power_of_an_impact_is_that_of_the_mean_velocity():
     data, speed = run.data, np.sqrt(2 * G * height)
     k = int(np.argmax(data.contact_impacts.values[:, 0]))
     assert data.contact_impacts.values[:, 0].sum() == 1 and data.time.values[k] == pytest.approx(speed / G, abs=2 * dt)
-    assert_allclose(data.power_external.values[k] * dt, -(1 - e**2) * speed**2 / 2, rtol=2e-2)
+    assert_allclose(data.power_external.values[k] * dt, -(1 - e**2) * speed**2 / 2, rtol=3e-2)
     assert_allclose(data.contact_force.values[k, 0, 2] * dt, (1 + e) * speed, rtol=1e-2)
 
 

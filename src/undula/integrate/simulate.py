@@ -92,7 +92,7 @@ def sample(
     wrenches = on_bodies(system, links_of(system), t, at, wrenches)
     if wrenches is not None:
         power_external = power_external + ((wrenches - pushed) * body_twists(system, at)).sum()
-    if contacts is not None:
+    if contacts is not None and last is not None:
         # a force over a step with the velocity behind it would make an impact a source of energy
         power_external = power_external + _per_second(last.since.work, last.since.time)
     driven_base = (found.base_wrench * at.base_twist).sum() if system.topology.base_role == "driven" else 0.0
