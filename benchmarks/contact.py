@@ -54,12 +54,12 @@ class Ours:
         took = time.perf_counter() - started
         early, _ = self.compiled(*self.given, k)
         centre = [np.asarray(un.centre_of_mass(self.given[0], x)) for x in (early, end)]
-        return took / self.seconds, int(after.unsolved) / int(n), (centre[1] - centre[0]) / (self.seconds - 1)
+        return took / self.seconds, int(after.since.unsolved) / int(n), (centre[1] - centre[0]) / (self.seconds - 1)
 
 
-def theirs(name: str, seconds: float) -> tuple[float, np.ndarray]:
+def theirs(name: str, seconds: float, **changes) -> tuple[float, np.ndarray]:
     """(wall seconds a simulated second, mean velocity) by MuJoCo, in a loop of Python that sets the references."""
-    twin = Twin(name, seconds, DT)
+    twin = Twin(name, seconds, DT, **changes)
     started = time.perf_counter()
     centres = twin.centres()
     took = time.perf_counter() - started
@@ -87,13 +87,16 @@ def main() -> None:
         )
     mine, _, v = Ours("aiko-sidewinding", 10.0, 1 / 1000).run()
     print(f"sidewinding in steps of 1/1000 s: {mine:.4f}, mean velocity ({v[0]:.4f}, {v[1]:.4f})")
+    print("sidewinding with more or fewer links, 2 s of motion, the best of 2 runs in turn, us a step")
+    print(f"{'links':>8s}{'undula':>9s}{'MuJoCo':>9s}{'ratio':>7s}")
     links, times = (5, 10, 20, 50, 100), []
     for n in links:
         own = Ours("aiko-sidewinding", 2.0, n=n)
-        mine, missed, _ = min((own.run() for _ in range(2)), key=lambda x: x[0])
-        times.append(mine * DT)
+        both = [(own.run(), theirs("aiko-sidewinding", 2.0, n=n)) for _ in range(2)]
+        mine, other = (1e6 * DT * min(x[i][0] for x in both) for i in (0, 1))
+        times.append(mine)
         print(
-            f"sidewinding with {n:3d} links: {1e6 * mine * DT:8.1f} us a step, not solved {missed:.2%}, compile {own.made:.1f} s",
+            f"{n:8d}{mine:9.1f}{other:9.1f}{other / mine:7.1f}   not solved {both[-1][0][1]:.2%}, compile {own.made:.1f} s",
             flush=True,
         )
     print(f"exponent over the links: {np.polyfit(np.log(links), np.log(times), 1)[0]:.2f}")

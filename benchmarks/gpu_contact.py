@@ -41,10 +41,10 @@ def bench(name: str, batch: int, steps: int, dt: float) -> None:
         began = time.perf_counter()
         end, memory = jax.block_until_ready(compiled(yaws, firsts))
         best = min(best, time.perf_counter() - began)
-    worst = float(jnp.nanmax(memory.worst[:, 0]))
+    worst = float(jnp.nanmax(memory.since.worst[:, 0]))
     print(
         f"{name}, {end.q.dtype}, batch {batch}: {batch * steps / best:.3g} robot-steps/s, "
-        f"{1e6 * best / steps:.0f} us a step, compile {made:.0f} s, steps not solved {int(memory.unsolved.sum()) / batch / steps:.2%}, "
+        f"{1e6 * best / steps:.0f} us a step, compile {made:.0f} s, steps not solved {int(memory.since.unsolved.sum()) / batch / steps:.2%}, "
         f"worst residual {worst:.1e}, finite {bool(jnp.isfinite(end.q).all())}",
         flush=True,
     )

@@ -1,7 +1,7 @@
 """The `undula` command. It checks, calls the library and prints; it computes nothing itself.
 
-Exit status: 0 done; 2 bad input, with one sentence on stderr and nothing written; 3 the computation failed,
-and the samples before the failure are saved; 130 interrupted. What is slow to import is imported by the
+Exit status: 0 done; 2 bad input, with one sentence on stderr and nothing written; 3 the computation failed
+(the samples before the failure are saved) or is doubtful; 130 interrupted. What is slow to import is imported by the
 command that needs it.
 """
 
@@ -45,7 +45,7 @@ from undula.command.output import (
 )
 from undula.model.errors import UndulaError
 
-STATUS = {"ok": DONE, "failed": FAILED, "interrupted": INTERRUPTED}
+STATUS = {"ok": DONE, "doubtful": FAILED, "failed": FAILED, "interrupted": INTERRUPTED}
 UsageError: Any = typer.BadParameter.__bases__[0]  # newer versions of typer have their own copy of click
 
 app = typer.Typer(name="undula", add_completion=False, pretty_exceptions_enable=False)
@@ -181,7 +181,7 @@ def run(
         except (RuntimeError, MemoryError) as error:  # XLA's and equinox's errors are RuntimeErrors
             report["message"] = f"{type(error).__name__}: {error}"
         else:
-            report |= results(result, times)
+            report |= results(result)
             write(result.run.data, report, out, plot, html)
     (print_json if as_json else print_summary)(report)
     if report["status"] != "ok":

@@ -51,7 +51,7 @@ def write(data: Any, report: dict[str, Any], out: Path | None, plot: Path | None
     """Writes what was asked for and reports the files; a full disk is a failure, not bad input."""
     files = report["files"]
     try:
-        if out is not None:
+        if out is not None and data.sizes["time"]:
             from undula.io.netcdf import save
 
             save(data, out)
@@ -88,29 +88,30 @@ def empty_report(name: str, parameters: dict[str, Any], times: dict[str, Any]) -
     }
 
 
-def results(result: "ScenarioRun", times: dict[str, Any]) -> dict[str, Any]:
+def results(result: "ScenarioRun") -> dict[str, Any]:
+    """What was done, which is not always what was asked for: `t_end` is the time of the last sample."""
     done = result.run
-    dt = result.setup.dt if times["dt"] is None else times["dt"]
     return {
         "class": done.data.attrs["class"],
         "status": done.status,
         "message": done.message,
-        "t_end": result.setup.t_end if times["t_end"] is None else times["t_end"],
-        "dt": dt,
+        "t_end": float(done.data.time[-1]) if done.data.sizes["time"] else 0.0,
+        "dt": done.dt,
         "steps": done.steps,
         "compile_s": done.compile_s,
         "wall_s": done.wall_s,
-        "real_time_factor": done.steps * dt / done.wall_s,
+        "real_time_factor": done.steps * done.dt / done.wall_s,
         "metrics": result.metrics,
     }
 
 
 def failure(report: dict[str, Any]) -> str:
-    """One sentence: what happened, and where the samples before it are."""
+    """One sentence: what happened, and where the samples are."""
+    samples = "the samples" if report["status"] == "doubtful" else "the samples before it"
     if "data" in report["files"]:
-        kept = f"; the samples before it are in {report['files']['data']}"
+        kept = f"; {samples} are in {report['files']['data']}"
     else:
-        kept = "; --out would have saved the samples before it" if report["steps"] else ""
+        kept = f"; --out would have saved {samples}" if report["steps"] else ""
     return f"{report['status']}: {report['message'].rstrip('.')}{kept}."
 
 

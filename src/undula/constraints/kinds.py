@@ -13,6 +13,7 @@ from undula.lie.small import cross
 from undula.model.errors import ModelError, as_vector
 
 UP = np.array([0.0, 0.0, 1.0])
+FLAT = np.cos(np.radians(10.0))  # a disc whose axis has a larger vertical component has fallen over
 
 
 def _dot(a: Array, b: Array) -> Array:
@@ -192,6 +193,13 @@ class RollingDisc(Constraint):
         ahead = _unit(cross(a, jnp.asarray(UP)))
         side = _dot(cross(jnp.asarray(UP), ahead), velocity)
         return jnp.stack([side, _dot(ahead, velocity)]) if self.spins else side[None]
+
+    def undefined(self, at: At) -> str:
+        tilt = float(jnp.abs(at.bodies[0].direction(self.axis)[2]))
+        if tilt < FLAT:
+            return ""
+        off = np.degrees(np.arccos(min(tilt, 1.0)))
+        return f"has fallen over: its axis is {off:.1f} degrees from the vertical, and a flat disc has no lowest point"
 
     @property
     def labels(self) -> tuple[str, ...]:

@@ -110,7 +110,8 @@ class Scenario:
     """A gallery entry.
 
     - `source`: document and section; `parameters`: what can be set.
-    - `build`: parameters by name -> `Setup`; `metrics`: (setup, samples) -> numbers by name.
+    - `build`: parameters by name -> `Setup`; `metrics`: (setup, samples) -> numbers by name; `facts`: (setup, parameters) ->
+      those that do not depend on the run, and are given even if it fails at once.
     - `kind`: the class that `classify` finds with the default parameters, for lists that must not wait for it.
     """
 
@@ -120,6 +121,7 @@ class Scenario:
     parameters: tuple[Parameter, ...]
     build: Callable[[dict[str, Any]], Setup]
     metrics: Callable[[Setup, "xr.Dataset"], dict[str, float]] = field(default=lambda setup, data: {})
+    facts: Callable[[Setup, dict[str, Any]], dict[str, float]] = field(default=lambda setup, parameters: {})
     kind: str = ""
 
     def values(self, given: dict[str, Any]) -> dict[str, Value]:
@@ -134,7 +136,15 @@ class Scenario:
 
     def setup(self, **given: Any) -> Setup:
         """The scenario with these parameters put in."""
-        return self.build(self.values(given))
+        values = self.values(given)
+        try:
+            return self.build(values)
+        except ArithmeticError as error:  # an overflow, or a division by what became zero
+            words = ", ".join(f"{name} = {values[name]}" for name in given) or "its parameters"
+            raise UndulaError(
+                f"'{self.name}' cannot be built with {words}: numbers so large or small cannot be computed with "
+                f"({type(error).__name__})."
+            ) from None
 
 
 @dataclass(frozen=True)
@@ -158,7 +168,7 @@ def run_scenario(
 ) -> ScenarioRun:
     """Runs a gallery entry: `given` parameters by name, times in s; what is not given has the entry's own value."""
     parameters = scenario.values(given or {})
-    setup = scenario.build(parameters)
+    setup = scenario.setup(**(given or {}))
     t_end = setup.t_end if t_end is None else t_end
     dt = setup.dt if dt is None else dt
     stride = setup.save_every if save_every is None else save_every
@@ -170,5 +180,17 @@ def run_scenario(
         "summary": scenario.summary,
         "source": scenario.source,
     }
-    metrics = scenario.metrics(setup, result.data) if result.data.sizes["time"] else {}
+    metrics = scenario.facts(setup, parameters) | _measured(scenario, setup, result)
     return ScenarioRun(scenario, parameters, setup, result, {k: float(v) for k, v in metrics.items()})
+
+
+def _measured(scenario: Scenario, setup: Setup, result: Run) -> dict[str, float]:
+    """The metrics of a run; those of one that failed may need samples that it does not have."""
+    if not result.data.sizes["time"]:
+        return {}
+    try:
+        return scenario.metrics(setup, result.data)
+    except (ArithmeticError, IndexError, ValueError):
+        if result.status in ("ok", "doubtful"):
+            raise
+        return {}

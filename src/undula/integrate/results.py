@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from undula.integrate.moreau import ContactMemory
+from undula.contact.record import ContactMemory
 from undula.integrate.simulate import ContactSample, Sample
 from undula.model.system import System
 from undula.rods.basis import COMPONENTS
@@ -86,7 +86,12 @@ def to_dataset(system: System, samples: Sample, attributes: dict[str, Any], note
         "energy_kinetic": (("time",), s.energy_kinetic, "J", "kinetic energy"),
         "energy_potential": (("time",), s.energy_potential, "J", "energy of gravity and springs"),
         "power_actuators": (("time",), s.power_actuators, "W", "power of all the actuators"),
-        "power_external": (("time",), s.power_external, "W", "power of dampers and surroundings"),
+        "power_external": (
+            ("time",),
+            s.power_external,
+            "W",
+            "power of dampers and surroundings; of contacts, the mean since the sample before",
+        ),
     }
     if noted:
         iterations = noted.iterations if isinstance(noted, ContactMemory) else noted[0]
@@ -156,7 +161,25 @@ def _contacts(contacts: ContactSample, noted: ContactMemory) -> dict[str, tuple[
             ("time", "contact", "axis"),
             contacts.force,
             "N",
-            "force of each contact on its body, in the world",
+            "force of each contact on its body, in the world, over the step that ends at each sample",
+        ),
+        "contact_impulse": (
+            ("time", "contact", "axis"),
+            contacts.impulse,
+            "N s",
+            f"impulse of each contact on its body, in the world, {over}",
+        ),
+        "contact_force_mean": (
+            ("time", "contact", "axis"),
+            contacts.mean_force,
+            "N",
+            f"mean force of each contact on its body, in the world, {over}",
+        ),
+        "contact_impacts": (
+            ("time", "contact"),
+            np.asarray(contacts.impacts).astype(int),
+            "1",
+            f"impacts of each contact {over}",
         ),
         "contact_gap": (("time", "contact"), contacts.gap, "m", "gap of each contact"),
         "contacts_closed": (
@@ -165,9 +188,14 @@ def _contacts(contacts: ContactSample, noted: ContactMemory) -> dict[str, tuple[
             "1",
             "number of closed contacts in the step that ends at each sample",
         ),
-        "contact_residual": (("time",), noted.worst[:, 0], "1", f"largest residual of the laws, relative, {over}"),
-        "contact_penetration": (("time",), noted.worst[:, 1], "m", f"largest penetration {over}"),
-        "contact_closings": (("time",), noted.closings, "1", f"sum of the closed contacts over the steps {over}"),
+        "contact_residual": (
+            ("time",),
+            noted.since.worst[:, 0],
+            "1",
+            f"largest residual of the laws, relative, {over}",
+        ),
+        "contact_penetration": (("time",), noted.since.worst[:, 1], "m", f"largest penetration {over}"),
+        "contact_closings": (("time",), noted.since.closings, "1", f"sum of the closed contacts over the steps {over}"),
     }
 
 

@@ -229,11 +229,11 @@ def _layout() -> Any:
 
 
 def _title(figure: Any, ax: Any, data: xr.Dataset, what: str) -> None:
-    """Scenario and subject, then the class (and what went wrong, if the run failed) in small print."""
+    """Scenario and subject, then the class (and what went wrong, if the run failed or is doubtful) in small print."""
     figure.suptitle(f"{data.attrs.get('scenario', 'run')}: {what}", fontsize=11.5, fontweight="bold", color=INK)
     notes = [data.attrs["class"]] if data.attrs.get("class") else []
-    if data.attrs.get("status") == "failed":
-        notes.append(f"failed: {data.attrs.get('message', '')}")
+    if data.attrs.get("status") in ("failed", "doubtful"):
+        notes.append(f"{data.attrs['status']}: {data.attrs.get('message', '')}")
     text = "\n".join(line for note in notes for line in textwrap.wrap(note, 84))
     ax.set_title(text, loc="left", fontsize=8, color=GREY, pad=6)
 
