@@ -44,7 +44,7 @@ def end_at_once(number: int, frame: FrameType | None = None) -> None:
     if os.isatty(2):  # a progress bar hides the cursor
         os.write(2, b"\r\x1b[2K\x1b[?25h")
     try:
-        os.write(2, f"interrupted: stopped by {name} before anything was computed; nothing was saved.\n".encode())
+        os.write(2, f"interrupted by {name}; nothing was saved.\n".encode())
     except OSError:
         pass
     os._exit(INTERRUPTED)

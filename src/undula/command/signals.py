@@ -13,7 +13,7 @@ from types import FrameType
 
 from undula import _early
 
-WAIT = b"still writing the samples: signals do not stop that; figures and pages are left out.\n"
+WAIT = b"stopping: the samples are written in any case; figures and pages are left out.\n"
 
 
 class Signals:
