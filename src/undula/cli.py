@@ -44,7 +44,7 @@ from undula.command.output import (
     with_unit,
     write,
 )
-from undula.command.signals import Signals, listening
+from undula.command.signals import current, listening
 from undula.command.streams import give_up_output, guarded_output
 from undula.model.errors import OutputError, UndulaError
 
@@ -60,10 +60,10 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object and 
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Runs the command with these arguments (those of the process by default), then exits."""
-    with warnings.catch_warnings(), listening() as signals, guarded_output() as output:
+    with warnings.catch_warnings(), listening(), guarded_output() as output:
         warnings.showwarning = lambda message, *_, **__: complain(f"warning: {message}")
         warnings.filterwarnings("always", category=UndulaWarning)
-        status = _status(arguments, signals)
+        status = _status(arguments)
         if not output.failed:
             try:
                 output.flush()
@@ -74,10 +74,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
     sys.exit(status)
 
 
-def _status(arguments: Sequence[str] | None, signals: Signals) -> int:
+def _status(arguments: Sequence[str] | None) -> int:
     try:
         given = sys.argv[1:] if arguments is None else arguments
-        return app(args=given or ["--help"], prog_name="undula", standalone_mode=False, obj=signals) or DONE
+        return app(args=given or ["--help"], prog_name="undula", standalone_mode=False) or DONE
     except OutputError as error:
         return fail(str(error))
     except UsageError as error:
@@ -160,7 +160,6 @@ def show(name: Name, as_json: AsJson = False) -> None:
 
 @app.command()
 def run(
-    context: typer.Context,
     name: Name,
     settings: Annotated[
         list[str] | None,
@@ -186,7 +185,7 @@ def run(
     keep_compiled()
 
     report = empty_report(scenario.name, parameters, times)
-    signals: Signals = context.obj
+    signals = current()
     partial = None if out is None else PartialFile(out)
 
     def on_samples(count: int, since: Callable[[int], Any]) -> None:
@@ -234,7 +233,6 @@ def plot(
 
 @app.command()
 def view(
-    context: typer.Context,
     file: File,
     port: Annotated[str, typer.Option(metavar="N", help="Port of the page on this machine.")] = "8080",
 ) -> None:
@@ -245,7 +243,7 @@ def view(
     data = open_run(file)
     from undula.view.page import serve
 
-    context.obj.raising = True
+    current().raising = True
     try:
         serve(data, port=number, block=True)
     except KeyboardInterrupt:  # the way to end it

@@ -48,14 +48,23 @@ class Signals:
             raise KeyboardInterrupt(self.source)
 
 
+_current = [Signals()]
+
+
+def current() -> Signals:
+    """What answers the signals of the command that is being run."""
+    return _current[-1]
+
+
 @contextmanager
-def listening() -> Iterator[Signals]:
+def listening() -> Iterator[None]:
     """Answers the signals; afterwards the command's process ignores them until it has ended, others get their handlers back."""
     before = {number: signal.getsignal(number) for number in _early.ENDING}
-    signals = Signals()
-    changed = _early.answer(signals)
+    _current.append(Signals())
+    changed = _early.answer(current())
     try:
-        yield signals
+        yield
     finally:
+        _current.pop()
         for number in changed:
             signal.signal(number, signal.SIG_IGN if _early.COMMAND else before[number])

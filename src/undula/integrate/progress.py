@@ -25,8 +25,8 @@ class Pace:
 
     def learn(self, seconds: float) -> None:
         """Chooses the next chunk by the time that this one took [s]."""
-        fitting = int(self.samples * AIM / max(seconds, 1e-9))
-        self.samples = max(1, min(fitting, GROWTH * self.samples, self.largest))
+        fitting = self.samples * AIM / max(seconds, 1e-9)
+        self.samples = int(max(1, min(fitting, GROWTH * self.samples, self.largest)))
 
 
 def samples_from(parts: list[Any], count: int, first: int) -> Any:

@@ -17,8 +17,6 @@ if TYPE_CHECKING:
 
 ENGINE = "h5netcdf"
 COMPRESS_FROM = 2000  # numbers in a variable; below, the bookkeeping of compressed chunks outweighs the gain
-FOREIGN = (OSError, ValueError, TypeError, LookupError, ArithmeticError, RuntimeError, AttributeError, MemoryError)
-"""What readers raise on bytes that are not theirs, or damaged."""
 EXPECTED = ("time", "base_position", "base_quaternion", "position", "body_position", "body_quaternion")
 
 
@@ -50,19 +48,19 @@ def load(path: str | os.PathLike) -> "xr.Dataset":
         if is_damaged(source):
             raise UndulaError(f"cannot read {source}: it is damaged; its bytes do not have the checksum at its end.")
         _check_opens(source)
-        data = xr.load_dataset(source, engine=ENGINE, decode_times=False)
+        data = _with_text(xr.load_dataset(source, engine=ENGINE, decode_times=False))
     except FileNotFoundError:
         raise UndulaError(f"cannot read {source}: there is no such file.") from None
     except PermissionError as problem:
         raise UndulaError(f"cannot read {source}: {reason(problem)}.") from None
     except UndulaError:
         raise
-    except FOREIGN:
+    except Exception:  # readers raise whatever comes to them on bytes that are not theirs, or damaged
         raise UndulaError(f"cannot read {source}: it is not a NetCDF-4 file, or it is damaged.") from None
     missing = [name for name in EXPECTED if name not in data.variables]
     if missing:
         raise UndulaError(f"cannot read {source}: it is not a result file; it lacks {', '.join(missing)}.")
-    return _with_text(data)
+    return data
 
 
 _unfinished: set[Path] = set()  # files beside their targets, at this moment
@@ -114,10 +112,11 @@ def check_target(target: Path) -> None:
 
 
 def _check_opens(path: Path) -> None:
-    """h5netcdf prints tracebacks about files that do not open, so HDF5 is asked first."""
+    """h5netcdf prints tracebacks about files that it cannot open, so its first look is taken here."""
     import h5py
 
-    h5py.File(path, "r").close()
+    with h5py.File(path, "r") as file:
+        file.attrs.get("_nc3_strict")
 
 
 def _encoding(data: "xr.Dataset") -> dict[str, dict]:

@@ -14,6 +14,7 @@ import xarray as xr
 from undula.io.netcdf import replacing
 from undula.model.errors import UndulaError
 from undula.view import shapes
+from undula.view.checked import check_poses
 from undula.view.guard import make_server, stop_server
 
 MOST_FRAMES = 400  # a few hundred kilobytes for a robot of ten bodies
@@ -44,6 +45,7 @@ def write_html(
     for name, value in (("fps", fps), ("speed", speed), ("most_frames", most_frames)):
         if not (np.isfinite(value) and value > 0):
             raise UndulaError(f"{name} = {value:g} is not allowed; it must be a positive number.")
+    check_poses(data)
     times = shapes.frame_times(data, fps / speed, int(most_frames))
     position, quaternion = shapes.resample(data, times)
     with replacing(path) as part:
@@ -72,6 +74,7 @@ def serve(data: xr.Dataset, port: int = 8080, block: bool = True, host: str = "1
     """
     if not 0 <= port <= 65535:
         raise UndulaError(f"port = {port} is not allowed; it must be a whole number from 0 to 65535.")
+    check_poses(data)
     if not data.sizes["time"]:
         raise UndulaError("the run has no samples, so there is nothing to draw.")
     server = _server(port, host)

@@ -16,6 +16,7 @@ import xarray as xr
 from undula.io.netcdf import reason, replacing, write_bytes
 from undula.model.errors import OutputError
 from undula.view import shapes
+from undula.view.checked import check_poses, check_signals
 
 MOST_LINES = 12  # coordinates that can still be told apart as lines
 STICKS = 8  # instants of the stick figure
@@ -70,6 +71,8 @@ def write_figures(data: xr.Dataset, folder: str | os.PathLike) -> list[Path]:
         "energy": _energy,
     }
     pictures = {}
+    check_poses(data)
+    check_signals(data)
     with mpl.rc_context(STYLE):
         for name, make in draw.items() if data.sizes["time"] else ():
             figure = make(data)
@@ -238,7 +241,7 @@ def _layout() -> Any:
 def _title(figure: Any, ax: Any, data: xr.Dataset, what: str) -> None:
     """Scenario and subject, then the class (and what went wrong, if the run failed) in small print."""
     figure.suptitle(f"{data.attrs.get('scenario', 'run')}: {what}", fontsize=11.5, fontweight="bold", color=INK)
-    notes = [data.attrs["class"]] if data.attrs.get("class") else []
+    notes = [str(data.attrs[name]) for name in ("class",) if name in data.attrs]
     if (status := str(data.attrs.get("status", "ok"))) != "ok":
         notes.append(f"{status}: {data.attrs.get('message', '')}")
     text = "\n".join(line for note in notes for line in textwrap.wrap(note, 84))
