@@ -5,6 +5,7 @@ command, and `_startup`, which sets options that JAX reads when it starts.
 """
 
 from undula import _early as _early  # isort: split
+
 from undula._startup import UndulaWarning as UndulaWarning, fast_loops_active as fast_loops_active
 from undula._version import __version__ as __version__
 from undula.actuation.controllers import ProportionalDerivative as ProportionalDerivative

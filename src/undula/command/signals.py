@@ -1,7 +1,7 @@
 """Signals that ask the command to end: Ctrl-C (SIGINT), SIGTERM and SIGHUP, all treated alike.
 
-As long as nothing has been computed, the first one ends the command at once. Later it is remembered: the run stops at the end of
-the chunk that is being computed, and everything that was asked for is written. A second one gives up the figures and
+As long as nothing has been computed, the first one ends the command at once. Later it is remembered: the run stops at the
+end of the chunk that is being computed, and everything that was asked for is written. A second one gives up the figures and
 the page that are not written yet; the samples are written in any case, and further signals change nothing.
 """
 

@@ -216,7 +216,9 @@ def run(
         while kept < count and status == "ok":
             began = time.perf_counter()
             until = jnp.asarray(min(steps, (kept + pace.samples) * stride))
-            (state, memory, first), moments = step_chunk(bare, state, memory, first, until, *whole[2:], size, method, external)
+            (state, memory, first), moments = step_chunk(
+                bare, state, memory, first, until, *whole[2:], size, method, external
+            )
             samples = sample_chunk(bare, (*moments[:2], _for_samples(moments[2])), external)
             new = min(pace.samples, count - kept)
             samples, noted = jax.tree.map(lambda x, n=new: np.asarray(x)[:n], (samples, moments[2]))

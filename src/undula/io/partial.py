@@ -1,9 +1,9 @@
 """What a run has computed so far, in a file that can be opened at any time, even after the process was killed.
 
-While `FILE.nc` is being computed, `FILE.partial.nc` holds the samples up to some seconds ago; it goes when `FILE.nc` is there. An
-older `FILE.nc` stays until then. There are two copies of the partial file, and each append goes to the older one, which then
-takes the name of the other: whatever moment the process ends at, the file with that name is whole. So every number
-is written twice, whatever the length of the run. HDF5 cannot take a failing disk, so it sees a file in memory
+While `FILE.nc` is being computed, `FILE.partial.nc` holds the samples up to some seconds ago; it is removed when `FILE.nc` is
+there. An older `FILE.nc` stays until then. There are two copies of the partial file, and each append goes to the older one,
+which then takes the name of the other: at whatever moment the process ends, the file of that name is whole. So every
+number is written twice, however long the run. HDF5 cannot cope with a failing disk, so it sees a file in memory
 (`Overlay`), whose changes are written afterwards.
 """
 

@@ -44,7 +44,9 @@ def check_poses(data: xr.Dataset) -> None:
     _check(data, {"time": ("time",), **POSES})
     for name, size in SIZES.items():
         if data.sizes.get(name, size) != size:
-            raise UndulaError(f"the run cannot be drawn: its dimension {name} is {data.sizes[name]}; it must be {size}.")
+            raise UndulaError(
+                f"the run cannot be drawn: its dimension {name} is {data.sizes[name]}; it must be {size}."
+            )
     if not data.sizes["body"]:
         raise UndulaError("the run cannot be drawn: it has no bodies.")
     t = data["time"].values
@@ -141,7 +143,9 @@ def check_surface(surface: Any) -> None:
         if part == "radius" and found[0] <= 0:
             raise UndulaError(f"the run cannot be drawn: the radius of a {kind} is {found[0]:g}; it must be positive.")
     if kind == "plane" and abs(float(np.linalg.norm(surface["normal"])) - 1) > SKEW:
-        raise UndulaError(f"the run cannot be drawn: the normal of a plane is {surface['normal']}; its length must be 1.")
+        raise UndulaError(
+            f"the run cannot be drawn: the normal of a plane is {surface['normal']}; its length must be 1."
+        )
     if kind == "relief":
         try:
             z = np.array(surface.get("z"), float)

@@ -24,7 +24,9 @@ def body_shapes(data: xr.Dataset) -> list[list[dict[str, Any]]]:
         raise UndulaError(f"the attribute shapes is for {len(shapes)} bodies; the run has {data.sizes['body']}.")
     for name, body in zip(data["body"].values, shapes):
         if not isinstance(body, list):
-            raise UndulaError(f"the run cannot be drawn: its attribute shapes has no list of shapes for the body {name}.")
+            raise UndulaError(
+                f"the run cannot be drawn: its attribute shapes has no list of shapes for the body {name}."
+            )
         for shape in body:
             check_shape(shape, KINDS, f"a shape of the body {name}")
     return shapes
@@ -38,7 +40,9 @@ def body_parents(data: xr.Dataset) -> list[int]:
         return [-1] + [0] * (count - 1)
     for k, p in enumerate(parents):
         if not isinstance(p, int) or not -1 <= p < k:
-            raise UndulaError(f"the run cannot be drawn: the parent of body {k} is {p}; parents come before their bodies.")
+            raise UndulaError(
+                f"the run cannot be drawn: the parent of body {k} is {p}; parents come before their bodies."
+            )
     return parents
 
 
