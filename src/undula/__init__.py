@@ -4,7 +4,7 @@ Every public name is here, once. Start with `Builder` or `load_urdf`, then `run`
 command, and `_startup`, which sets options that JAX reads when it starts.
 """
 
-from undula import _early as _early  # isort: split
+from undula import _early  # noqa: F401, I001  (before all that is slow to import)
 
 from undula._startup import UndulaWarning as UndulaWarning, fast_loops_active as fast_loops_active
 from undula._version import __version__ as __version__
