@@ -1,8 +1,10 @@
 """undula: locomotion dynamics of robots and animals that change shape.
 
-Every public name is here, once. Start with `Builder` or `load_urdf`, then `run`. The first import, `_startup`, sets
-options that JAX reads when it starts.
+Every public name is here, once. Start with `Builder` or `load_urdf`, then `run`. The first imports are `_early`, for the
+command, and `_startup`, which sets options that JAX reads when it starts.
 """
+
+from undula import _early  # noqa: F401, I001  (before all that is slow to import)
 
 from undula._startup import UndulaWarning as UndulaWarning, fast_loops_active as fast_loops_active
 from undula._version import __version__ as __version__

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from undula.integrate.base import Integrator
+from undula.integrate.progress import OnSamples
 from undula.integrate.run import Run, run
 from undula.model.errors import UndulaError
 from undula.model.system import State, System
@@ -165,21 +166,31 @@ def run_scenario(
     dt: float | None = None,
     save_every: int | None = None,
     progress: Callable[[float], None] | None = None,
+    on_samples: OnSamples | None = None,
 ) -> ScenarioRun:
-    """Runs a gallery entry: `given` parameters by name, times in s; what is not given has the entry's own value."""
+    """Runs a gallery entry: `given` parameters by name, times in s; what is not given has the entry's own value.
+
+    `progress` and `on_samples` are those of `undula.run`.
+    """
     parameters = scenario.values(given or {})
     setup = scenario.setup(**(given or {}))
     t_end = setup.t_end if t_end is None else t_end
     dt = setup.dt if dt is None else dt
     stride = setup.save_every if save_every is None else save_every
     state = setup.state if isinstance(setup.state, State) else setup.state(setup.system)
-    result = run(setup.system, state, t_end, dt, stride, setup.integrator, progress=progress)
-    result.data.attrs |= {
+    own = {
         "scenario": scenario.name,
         "parameters": json.dumps(parameters),
         "summary": scenario.summary,
         "source": scenario.source,
     }
+
+    def pass_on(count: int, since: Callable[[int], "xr.Dataset"]) -> None:
+        if on_samples is not None:
+            on_samples(count, lambda first: since(first).assign_attrs(own))
+
+    result = run(setup.system, state, t_end, dt, stride, setup.integrator, progress=progress, on_samples=pass_on)
+    result.data.attrs |= own
     metrics = scenario.facts(setup, parameters) | _measured(scenario, setup, result)
     return ScenarioRun(scenario, parameters, setup, result, {k: float(v) for k, v in metrics.items()})
 

@@ -25,6 +25,7 @@ from undula.integrate.controlled import check_references
 from undula.integrate.implicit import Memory
 from undula.integrate.judge import Verdict, conclude, fault, step_advice, warn_of_limits
 from undula.integrate.moreau import Moreau
+from undula.integrate.progress import OnSamples, Pace, samples_from
 from undula.integrate.results import to_dataset
 from undula.integrate.simulate import advance_steps, sample, usual_integrator
 from undula.integrate.start import Steps, check_gaps, check_state, check_times
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
 
 CHUNK_BYTES = 300_000  # XLA compiles a loop whole only while its buffers are small (see _startup)
 SHORT = 20_000  # steps times velocities: a run with fewer is compiled quickly rather than to be quick
+UNFINISHED = "these are the samples that a run had written before its end; it goes on, or it was killed."
 
 
 class Run(eqx.Module):
@@ -65,14 +67,15 @@ def _steps(system, state, memory, first, last, dt, stride, samples, integrator, 
     """(state, memory and step at the end; times, states and memories at `samples` instants from step `first` on, `stride` steps
     apart).
 
-    The run ends at step `last`.
+    The chunk ends at step `last`; the instants that are left then repeat it.
     """
 
     def body(carry, _):
         state, memory, k = carry
         noted = _noted(memory)
-        memory = memory.rested() if isinstance(memory, ContactMemory) else memory
         todo = jnp.clip(last - k, 0, stride)
+        if isinstance(memory, ContactMemory):  # a chunk that ends early leaves its records to the next one
+            memory = jax.tree.map(lambda new, old: jnp.where(todo > 0, new, old), memory.rested(), memory)
         new = advance_steps(system, state, memory, k, todo, dt, integrator=integrator, external=external)
         return (*new, k + todo), (k * dt, state, noted)
 
@@ -133,6 +136,7 @@ def run(
     integrator: Integrator | None = None,
     external: External | None = None,
     progress: Callable[[float], None] | None = None,
+    on_samples: OnSamples | None = None,
 ) -> Run:
     """Simulates from t = 0 and keeps samples.
 
@@ -143,12 +147,16 @@ def run(
     - `save_every`: steps between samples; by default about 500 samples are kept. The last instant always is.
     - `integrator`: `RungeKutta4()` by default, `ImplicitMidpoint()` for elastic rods.
     - `external`: wrenches (t, system, state) -> (bodies, 6) of the surroundings.
-    - `progress`: called with the fraction done, after each chunk of about 1 %.
+    - `progress`: called with the fraction done, after each chunk: about 1 % of the run or 1 s of computation, whatever is less,
+      but at least one sample.
+    - `on_samples`: called after each chunk with the number of samples so far and a function that gives those from number k on
+      as a dataset; only what is asked for is put together.
 
     **Returns:**
 
     A `Run`. If the motion becomes infinite or not a number, its status is "failed" and the samples before are kept; if too many
-    contact problems were not solved, it is "doubtful".
+    contact problems were not solved, it is "doubtful". After a KeyboardInterrupt, from Ctrl-C or one of the two functions,
+    it is "interrupted", and the samples before are kept.
     """
     state = system.state() if state is None else state
     method = usual_integrator(system) if integrator is None else integrator
@@ -178,13 +186,43 @@ def run(
         memory = method.begin(motion, 0.0, state, (at.state, at.acceleration))
     compiled = time.perf_counter()
 
+    @cache
+    def kind() -> str:
+        return _class(system, state_0)
+
+    def labelled(part: Any, status: str, message: str) -> "xr.Dataset":
+        samples, noted = part
+        attributes = {"class": kind()} | dict(
+            scenario=system.name,
+            parameters="{}",  # a gallery entry says its own
+            integrator=type(method).__name__,
+            dt=steps.dt,
+            created=datetime.now(UTC).isoformat(timespec="seconds"),
+            device=jax.devices()[0].device_kind,
+            dtype="float64",
+            undula_version=__version__,
+            status=status,
+            message=message,
+            shapes=json.dumps([[asdict(shape) for shape in shapes] for shapes in system.shapes]),
+            parents=json.dumps([-1, *system.topology.parents]),
+            surroundings=json.dumps(surroundings(system, samples.bodies.position)),
+        )
+        return to_dataset(system, samples, attributes, noted)
+
     parts: list[Any] = []
+    pace = Pace(size)
     kept, verdict = 0, Verdict("ok", _done(steps, dt, t_end))
     try:
         while kept < count and verdict.status == "ok":
-            (state, memory, first), moments = step_chunk(bare, state, memory, first, *whole[1:], size, method, external)
+            began = time.perf_counter()
+            until = jnp.asarray(min(steps.count, (kept + pace.samples) * steps.stride))
+            (state, memory, first), moments = step_chunk(
+                bare, state, memory, first, until, *whole[2:], size, method, external
+            )
             samples = sample_chunk(bare, (*moments[:2], _for_samples(moments[2])), external)
-            samples, noted = jax.tree.map(lambda x, n=count - kept: np.asarray(x)[:n], (samples, moments[2]))
+            new = min(pace.samples, count - kept)
+            samples, noted = jax.tree.map(lambda x, n=new: np.asarray(x)[:n], (samples, moments[2]))
+            pace.learn(time.perf_counter() - began)
             if kept + len(samples.t) == count:  # a multiple of dt may differ from it by rounding
                 samples = samples._replace(t=np.append(samples.t[:-1], t_end))
             found = fault(system, method, samples, noted, steps, lambda: step_advice(system, method, state_0, steps.dt))
@@ -195,10 +233,13 @@ def run(
             kept += len(samples.t)
             if progress is not None:
                 progress(min(1.0, kept / count))
-    except KeyboardInterrupt:
+            if on_samples is not None and kept:
+                on_samples(kept, lambda k, n=kept: labelled(samples_from(parts, n, k), "incomplete", UNFINISHED))
+    except KeyboardInterrupt as stop:
         if not parts:
             raise
-        verdict = Verdict("interrupted", f"stopped by the user after t = {parts[-1][0].t[-1]:.6g} s.")
+        source = str(stop) or "the user"
+        verdict = Verdict("interrupted", f"stopped by {source} after t = {parts[-1][0].t[-1]:.6g} s.")
     finished = time.perf_counter()
 
     whole_run: Any = jax.tree.map(lambda *x: np.concatenate(x), *parts)
@@ -207,23 +248,8 @@ def run(
     warn_of_limits(system, joined)
     warn_of_pushing(system.along, joined.t, joined.along)
     verdict = conclude(verdict, joined, noted, done)
-    attributes = {"class": _class(system, state_0)} | dict(
-        scenario=system.name,
-        parameters="{}",  # a gallery entry says its own
-        integrator=type(method).__name__,
-        dt=steps.dt,
-        created=datetime.now(UTC).isoformat(timespec="seconds"),
-        device=jax.devices()[0].device_kind,
-        dtype="float64",
-        undula_version=__version__,
-        status=verdict.status,
-        message=verdict.message,
-        shapes=json.dumps([[asdict(shape) for shape in shapes] for shapes in system.shapes]),
-        parents=json.dumps([-1, *system.topology.parents]),
-        surroundings=json.dumps(surroundings(system, joined.bodies.position)),
-    )
     return Run(
-        to_dataset(system, joined, attributes, noted),
+        labelled(whole_run, *verdict),
         *verdict,
         done,
         steps.dt,

@@ -18,7 +18,9 @@ from undula.lie.small import matvec
 
 LARGE = 16
 ROWS, LANES = 9, 8  # rows of a block in `factor`, and what its width is a multiple of
-LARGE_FACTOR = 256  # where LAPACK would factor and substitute quicker inside a loop; programs grow with the number of blocks
+LARGE_FACTOR = (
+    256  # where LAPACK would factor and substitute quicker inside a loop; programs grow with the number of blocks
+)
 LARGE_ON_GPU = 40  # there, LAPACK's counterpart takes what does not fit into one kernel
 LARGE_INVERSE = 48  # where the loop around it matters more than the inverse itself
 

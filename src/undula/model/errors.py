@@ -15,6 +15,10 @@ class ModelError(UndulaError):
     """A model that cannot be built."""
 
 
+class OutputError(UndulaError):
+    """What was asked for is allowed, but could not be written: a full disk, a closed pipe."""
+
+
 def is_traced(value: Any) -> bool:
     """Whether a value is being differentiated or compiled, so that it cannot be checked."""
     return isinstance(value, jax.core.Tracer)
