@@ -5,17 +5,17 @@ BIN := $(VENV)/bin
 
 .PHONY: demo test lint bench docs clean
 
-$(VENV)/.base: pyproject.toml
+$(VENV)/.base: pyproject.toml src/undula/_version.py
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install -q --disable-pip-version-check -e .
 	touch $@
 
-$(VENV)/.test: pyproject.toml
+$(VENV)/.test: pyproject.toml src/undula/_version.py
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install -q --disable-pip-version-check -e ".[test,lint]"
 	touch $@ $(VENV)/.base
 
-$(VENV)/.docs: pyproject.toml
+$(VENV)/.docs: pyproject.toml src/undula/_version.py
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install -q --disable-pip-version-check -e ".[docs]"
 	touch $@

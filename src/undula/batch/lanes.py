@@ -157,7 +157,7 @@ def _known(x: Any) -> bool:
 def _typed(x: Any, kind: Any) -> Any:
     """A known number as one of the type that the program gives it.
 
-    Python's numbers have no type of their own ("weak"): a lane that is made of them alone would be float32 in a kernel of Triton.
+    Python numbers have no type of their own ("weak"): Triton would compute a lane made only of them in float32.
     """
     return kind(x) if _known(x) and type(x) is not kind else x
 
