@@ -3,19 +3,19 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test lint bench docs clean
+.PHONY: demo test lint bench bench-gpu docs clean
 
-$(VENV)/.base: pyproject.toml
+$(VENV)/.base: pyproject.toml src/undula/_version.py
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install -q --disable-pip-version-check -e .
 	touch $@
 
-$(VENV)/.test: pyproject.toml
+$(VENV)/.test: pyproject.toml src/undula/_version.py
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install -q --disable-pip-version-check -e ".[test,lint]"
 	touch $@ $(VENV)/.base
 
-$(VENV)/.docs: pyproject.toml
+$(VENV)/.docs: pyproject.toml src/undula/_version.py
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install -q --disable-pip-version-check -e ".[docs]"
 	touch $@
@@ -31,12 +31,18 @@ lint: $(VENV)/.test
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
+# on a quiet machine; the numbers go to benchmarks/results and into the pages
 bench: $(VENV)/.test
-	$(BIN)/python benchmarks/run.py
-	$(BIN)/python benchmarks/constraints.py
 	$(BIN)/python -m pip install -q --disable-pip-version-check -e ".[bench]"
-	$(BIN)/python benchmarks/rods.py
-	$(BIN)/python benchmarks/contact.py
+	for script in run constraints rods contact gallery; do $(BIN)/python benchmarks/$$script.py || exit 1; done
+	$(BIN)/python benchmarks/report.py
+
+# on a machine with an NVIDIA GPU; needs JAX with CUDA in $(PYTHON), and no installation of undula
+bench-gpu:
+	PYTHONPATH=src $(PYTHON) benchmarks/gpu_check.py --json benchmarks/results/gpu_check.json
+	for script in gpu gpu_gaits gpu_rods gpu_contact "gpu_contact --float32"; do \
+	  set -- $$script; PYTHONPATH=src $(PYTHON) benchmarks/$$1.py $$2 || exit 1; done
+	PYTHONPATH=src $(PYTHON) benchmarks/report.py
 
 docs: $(VENV)/.docs
 	$(BIN)/mkdocs build -q --strict

@@ -1,16 +1,16 @@
 """Constrained systems on one core: time per step, the share of the reduction, and cost against the number of bodies.
 
-python benchmarks/constraints.py     (part of make bench)
+python benchmarks/constraints.py [--quick]     (part of make bench)
 """
 
-import os
+from record import best, exponent, one_core, options, write
 
-os.sched_setaffinity(0, {0}) if hasattr(os, "sched_setaffinity") else None  # one core
+one_core()
 
 import time
 
 import jax
-import numpy as np
+import jax.numpy as jnp
 
 import undula as un
 from undula import gallery
@@ -25,16 +25,6 @@ CASES = (
     ("bicycle-whipple", {}),
     ("hexapod", {}),
 )
-
-
-def best(f, repeats=5):
-    """Shortest of several timings of f() [s]."""
-    times = []
-    for _ in range(repeats):
-        start = time.perf_counter()
-        jax.block_until_ready(f())
-        times.append(time.perf_counter() - start)
-    return min(times)
 
 
 def prepared(name, parameters):
@@ -66,21 +56,26 @@ def times(system, state, dt, steps=500):
     return step, best(lambda: reduce(system, state, steps)) / steps, compiled
 
 
-def table():
+def table(cases):
+    """Sizes of each system, and microseconds of a step and of a reduction."""
+    out = {}
     print(
         f"{'system':24s} {'bodies':>6s} {'rows':>5s} {'unknown':>8s} {'a step':>10s} {'a reduction':>12s} {'share':>6s} {'compile':>8s}"
     )
-    for name, parameters in CASES:
+    for name, parameters in cases:
         system, state, dt = prepared(name, parameters)
         step, reduction, compiled = times(system, state, dt, 50 if parameters.get("modules", 0) > 50 else 500)
-        label = name + "".join(f" {v}" for v in parameters.values())
+        label = name + "".join(f", {v} {k}" for k, v in parameters.items())
         unknown = len(unknown_velocities(system))
+        sizes = dict(bodies=len(system.body_names), rows=len(system.row_names), unknown=unknown)
+        out[label] = sizes | dict(step_us=1e6 * step, reduction_us=1e6 * reduction)
         # a step of the Runge-Kutta method reduces four times, and once more where drift is removed
         print(
             f"{label:24s} {len(system.body_names):6d} {len(system.row_names):5d} {unknown:8d} {step * 1e6:7.1f} us "
             f"{reduction * 1e6:9.1f} us {4 * reduction / step:6.0%} {compiled:6.1f} s",
             flush=True,
         )
+    return out
 
 
 def trailer(links):
@@ -96,29 +91,55 @@ def trailer(links):
     return b.build()
 
 
-def scaling():
-    sizes = (10, 30, 100, 300)
+def scaling(sizes):
+    """Microseconds of a step with two rows, against the number of driven links."""
     found = []
     for n in sizes:
         system = trailer(n)
         found.append(times(system, un.admissible(system, system.state()), 1e-3, 200)[0])
-    slope = np.polyfit(np.log(sizes), np.log(found), 1)[0]
+    slope = exponent(sizes, found)
     print(
         "two rows, driven links: "
         + ", ".join(f"{n}: {t * 1e6:.1f} us" for n, t in zip(sizes, found))
         + f"; exponent {slope:.2f}"
     )
+    return dict(links=list(sizes), us=[1e6 * t for t in found], exponent=slope)
 
 
-def twenty_seconds():
+def long_run(steps):
+    """Wall seconds of a run of snake-acm in steps of 1 ms."""
     system, state, _ = prepared("snake-acm", {})
-    run = jax.jit(lambda system, state: advance_steps(system, state, (), 0, 20_000, 1e-3)[0])
+    run = jax.jit(lambda system, state: advance_steps(system, state, (), 0, steps, 1e-3)[0])
     jax.block_until_ready(run(system, state))
-    print(f"20 s of snake-acm at dt = 1 ms: {best(lambda: run(system, state), 3):.2f} s")
+    took = best(lambda: run(system, state), 3)
+    print(f"{steps / 1000:g} s of snake-acm at dt = 1 ms: {took:.2f} s")
+    return dict(simulated_s=steps / 1000, wall_s=took)
+
+
+def gradient(steps):
+    """Time of a gradient of a snakeboard's way over that of its simulation, and seconds of compilation."""
+    system, state, dt = prepared("snakeboard", {})
+
+    def way(scale, system, state):
+        heavier = system.replace(mass=scale * system.mass)
+        return (un.simulate(heavier, state, dt, steps).base.position[-1] ** 2).sum()
+
+    given = jnp.asarray(1.0), system, state
+    forward, reverse = jax.jit(way), jax.jit(jax.grad(way))
+    jax.block_until_ready(forward(*given))
+    start = time.perf_counter()
+    jax.block_until_ready(reverse(*given))
+    compiled = time.perf_counter() - start
+    ratio = best(lambda: reverse(*given)) / best(lambda: forward(*given))
+    print(f"gradient of {steps} steps of a snakeboard: {ratio:.1f} simulations, compiled in {compiled:.0f} s")
+    return dict(steps=steps, ratio=ratio, compile_s=compiled)
 
 
 if __name__ == "__main__":
+    chosen = options(__doc__)
     print(f"JAX {jax.__version__}, one core, float64")
-    table()
-    scaling()
-    twenty_seconds()
+    found = dict(table=table((("snakeboard", {}), ("snake-acm", {"modules": 4})) if chosen.quick else CASES))
+    found["driven"] = scaling((3, 6) if chosen.quick else (10, 30, 100, 300))
+    found["long"] = long_run(20 if chosen.quick else 20_000)
+    found["gradient"] = gradient(3 if chosen.quick else 200)
+    write("constraints", found, chosen.quick)

@@ -1,16 +1,21 @@
 """The snake robot Aiko on one core, beside MuJoCo in the same run: wall seconds per simulated second.
 
-    python benchmarks/contact.py
+    python benchmarks/contact.py [--quick]     (part of make bench)
 
 Steps of 1/4000 s, compilation apart. MuJoCo has the same links, spheres and gains, elliptic cones and its usual soft contact; it has
-no friction that depends on a direction of the body, so that the run with anisotropic friction is undula's alone.
+no friction that depends on a direction of the body, so that the run with anisotropic friction is undula's alone. Then the cost
+against the number of links, the errors of the step, and what rolling friction costs.
 """
 
 import sys
 import time
 from pathlib import Path
 
-import undula as un  # first: it sets what JAX reads when it starts
+from record import exponent, one_core, options, write
+
+one_core()
+
+import undula as un  # it sets what JAX reads when it starts
 
 import equinox as eqx  # isort: skip
 import jax  # isort: skip
@@ -24,7 +29,8 @@ from undula.integrate.simulate import advance_steps  # isort: skip
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 from mujoco_aiko import Twin  # isort: skip
 
-RUNS = ("aiko-sidewinding", "aiko-lateral-isotropic", "aiko-lateral")
+RUNS = ("aiko-sidewinding", "aiko-lateral-isotropic", "aiko-lateral", "aiko-slope", "aiko-obstacles")
+TWINS = RUNS[:2]  # what MuJoCo can do too
 DT = 1 / 4000
 DOCUMENT = {"aiko-sidewinding": 426.0, "aiko-lateral-isotropic": 78.0, "aiko-lateral": 78.0}
 
@@ -35,71 +41,126 @@ class Ours:
     def __init__(self, name: str, seconds: float, dt: float = DT, **changes):
         setup = gallery.load(name).setup(**changes)
         method = un.Moreau()
-        memory = method.begin(Motion.of(setup.system), 0.0, setup.state)
+        state = setup.state if isinstance(setup.state, un.State) else setup.state(setup.system)
+        memory = method.begin(Motion.of(setup.system), 0.0, state)
 
         def go(system, state, memory, first, count):
             return advance_steps(system, state, memory, first, count, dt, integrator=method)
 
         started = time.perf_counter()
-        self.given = setup.system, setup.state, memory, jnp.asarray(0)
+        self.given = setup.system, state, memory, jnp.asarray(0)
         self.compiled = eqx.filter_jit(go).lower(*self.given, jnp.asarray(1)).compile()
         self.made = time.perf_counter() - started
         self.seconds, self.dt = seconds, dt
 
-    def run(self) -> tuple[float, float, np.ndarray]:
-        """(wall seconds a simulated second, part of the steps not solved to the tolerance, mean velocity from t = 1 s on)."""
-        n, k = (jnp.asarray(round(x / self.dt)) for x in (self.seconds, 1.0))
+    def run(self, start: float = 1.0) -> dict:
+        """Wall seconds per simulated second, steps that miss the tolerance, and the mean velocity from `start` [s] on."""
+        n, k = (jnp.asarray(round(x / self.dt)) for x in (self.seconds, start))
         started = time.perf_counter()
         end, after = jax.block_until_ready(self.compiled(*self.given, n))
         took = time.perf_counter() - started
         early, _ = self.compiled(*self.given, k)
         centre = [np.asarray(un.centre_of_mass(self.given[0], x)) for x in (early, end)]
-        return took / self.seconds, int(after.since.unsolved) / int(n), (centre[1] - centre[0]) / (self.seconds - 1)
+        velocity = (centre[1] - centre[0]) / (self.seconds - start)
+        missed = int(after.since.unsolved)
+        return dict(wall=took / self.seconds, missed=missed, steps=int(n), velocity=velocity[:2].tolist())
 
 
-def theirs(name: str, seconds: float, **changes) -> tuple[float, np.ndarray]:
-    """(wall seconds a simulated second, mean velocity) by MuJoCo, in a loop of Python that sets the references."""
+def theirs(name: str, seconds: float, start: float = 1.0, **changes) -> tuple[float, list[float]]:
+    """(wall seconds per simulated second, mean velocity) by MuJoCo, in a loop of Python that sets the references."""
     twin = Twin(name, seconds, DT, **changes)
     started = time.perf_counter()
     centres = twin.centres()
     took = time.perf_counter() - started
-    return took / seconds, (centres[-1] - centres[round(1 / DT)]) / (seconds - 1)
+    return took / seconds, ((centres[-1] - centres[round(start / DT)]) / (seconds - start))[:2].tolist()
+
+
+def table(runs, seconds, repeats):
+    """Each run: ours and MuJoCo's in turn, the best of several."""
+    out = {}
+    print(f"{'run':26s}{'undula':>9s}{'us/step':>9s}{'MuJoCo':>9s}{'document':>10s}   mean velocity [m/s], MuJoCo's")
+    for name in runs:
+        own, mine, other = Ours(name, seconds), [], []
+        for _ in range(repeats):
+            mine.append(own.run())
+            if name in TWINS:
+                other.append(theirs(name, seconds))
+        wall = min(x["wall"] for x in mine)
+        out[name] = mine[-1] | dict(wall=wall, us=1e6 * wall * DT, document=DOCUMENT.get(name), compile_s=own.made)
+        out[name] |= dict(mujoco=min(x[0] for x in other), mujoco_velocity=other[-1][1]) if other else {}
+        print(
+            f"{name:26s}{wall:9.3f}{1e6 * wall * DT:9.1f}{out[name].get('mujoco', np.nan):9.3f}{DOCUMENT.get(name, np.nan):10.0f}   "
+            f"{out[name]['velocity']}, {out[name].get('mujoco_velocity')}; compile {own.made:.1f} s",
+            flush=True,
+        )
+    return out
+
+
+def coarse(seconds):
+    """Sidewinding in steps of 1/1000 s."""
+    found = Ours("aiko-sidewinding", seconds, 1 / 1000).run()
+    print(f"sidewinding in steps of 1/1000 s: {found['wall']:.4f}, mean velocity {found['velocity']}", flush=True)
+    return found
+
+
+def against_links(links, seconds):
+    """Microseconds of a step against the number of links, ours and MuJoCo's in turn."""
+    us, mujoco = [], []
+    for n in links:
+        own = Ours("aiko-sidewinding", seconds, n=n)
+        both = [
+            (own.run(seconds / 2)["wall"], theirs("aiko-sidewinding", seconds, seconds / 2, n=n)[0]) for _ in range(2)
+        ]
+        mine, other = (1e6 * DT * min(x) for x in zip(*both))
+        us.append(mine)
+        mujoco.append(other)
+        print(
+            f"sidewinding with {n:3d} links: {mine:8.1f} us a step, MuJoCo {other:8.1f}, compile {own.made:.1f} s",
+            flush=True,
+        )
+    return dict(links=list(links), us=us, mujoco=mujoco, exponent=exponent(links, us))
+
+
+def errors(seconds, steps):
+    """Errors of displacements by steps of 1/1000 and 1/4000 s, relative to the way, against the shortest step."""
+    out = {}
+    for name in ("aiko-lateral-isotropic", "aiko-sidewinding"):
+        ways = []
+        for per_second in steps:
+            own = Ours(name, seconds, 1 / per_second)
+            ways.append(seconds * np.array(own.run(0.0)["velocity"]))
+        out[name] = [float(np.linalg.norm(w - ways[-1]) / np.linalg.norm(ways[-1])) for w in ways[:-1]]
+        print(f"{name}: errors of {out[name]} of the way with {steps[:-1]} steps per second", flush=True)
+    return dict(steps=list(steps), errors=out)
+
+
+def rolling(seconds):
+    """Iterations with rolling friction over those without, and the steps that miss the tolerance."""
+    out = {}
+    for name in ("aiko-lateral-isotropic", "aiko-sidewinding"):
+        scenario, mean = gallery.load(name), []
+        for mu in (0.0, 0.02):
+            setup = scenario.setup(mu_roll=mu)
+            state = setup.state if isinstance(setup.state, un.State) else setup.state(setup.system)
+            run = un.run(setup.system, state, t_end=seconds, dt=DT, save_every=1)
+            mean.append(float(run.data.iterations[1:].mean()))
+        missed = int((run.data.contact_residual[1:] > un.AcceleratedProx().tolerance).sum())
+        out[name] = dict(ratio=mean[1] / mean[0], missed=missed, steps=run.steps)
+        print(f"{name} with rolling friction: {out[name]}", flush=True)
+    return out
 
 
 def main() -> None:
+    quick = options(__doc__).quick
     print(
-        "wall seconds per simulated second, one core, steps of 1/4000 s, the best of 5 runs in turn (document 003: Matlab)"
+        "wall seconds per simulated second, one core, steps of 1/4000 s, the best of 5 in turn (document 003: Matlab)"
     )
-    print(
-        f"{'run':26s}{'undula':>9s}{'us/step':>9s}{'MuJoCo':>9s}{'ratio':>7s}{'document':>10s}   mean velocity [m/s], MuJoCo's"
-    )
-    for name in RUNS:
-        seconds = 10.0
-        own, both = Ours(name, seconds), []
-        for _ in range(5):
-            both.append((own.run(), theirs(name, seconds) if name != "aiko-lateral" else (np.nan, np.full(3, np.nan))))
-        mine, other = (min(x[i][0] for x in both) for i in (0, 1))
-        (_, missed, v), (_, w) = both[-1]
-        print(
-            f"{name:26s}{mine:9.3f}{1e6 * mine * DT:9.1f}{other:9.3f}{other / mine:7.1f}{DOCUMENT[name]:10.0f}   "
-            f"({v[0]:.4f}, {v[1]:.4f}), ({w[0]:.4f}, {w[1]:.4f}); not solved {missed:.3%}, compile {own.made:.1f} s",
-            flush=True,
-        )
-    mine, _, v = Ours("aiko-sidewinding", 10.0, 1 / 1000).run()
-    print(f"sidewinding in steps of 1/1000 s: {mine:.4f}, mean velocity ({v[0]:.4f}, {v[1]:.4f})")
-    print("sidewinding with more or fewer links, 2 s of motion, the best of 2 runs in turn, us a step")
-    print(f"{'links':>8s}{'undula':>9s}{'MuJoCo':>9s}{'ratio':>7s}")
-    links, times = (5, 10, 20, 50, 100), []
-    for n in links:
-        own = Ours("aiko-sidewinding", 2.0, n=n)
-        both = [(own.run(), theirs("aiko-sidewinding", 2.0, n=n)) for _ in range(2)]
-        mine, other = (1e6 * DT * min(x[i][0] for x in both) for i in (0, 1))
-        times.append(mine)
-        print(
-            f"{n:8d}{mine:9.1f}{other:9.1f}{other / mine:7.1f}   not solved {both[-1][0][1]:.2%}, compile {own.made:.1f} s",
-            flush=True,
-        )
-    print(f"exponent over the links: {np.polyfit(np.log(links), np.log(times), 1)[0]:.2f}")
+    found = dict(table=table(RUNS[:1] if quick else RUNS, 1.01 if quick else 10.0, 1 if quick else 5))
+    found["coarse"] = coarse(1.01 if quick else 10.0)
+    found["links"] = against_links(*(((3, 4), 0.01) if quick else ((5, 10, 20, 50, 100), 2.0)))
+    found["errors"] = errors(*((0.02, (1000, 4000)) if quick else (15.0, (1000, 4000, 32_000))))
+    found["rolling"] = rolling(0.005 if quick else 2.0)
+    write("contact", found, quick)
 
 
 if __name__ == "__main__":

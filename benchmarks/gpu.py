@@ -1,16 +1,21 @@
 """Batches of the 11-link chain on a GPU: calls per second, and the share of the memory and arithmetic limits.
 
-python benchmarks/gpu.py            on a machine with an NVIDIA GPU and undula on its path
+    python benchmarks/gpu.py [--quick] [--only WORD]     (part of make bench-gpu)
+
+On a machine with an NVIDIA GPU and undula on its path. `--only` measures the functions whose names contain a word, and writes
+nothing.
 """
 
 import time
 
-import jax
-import jax.numpy as jnp
-import numpy as np
+import undula as un  # first: it sets what JAX reads when it starts
 
-import undula as un
-from models import chain
+import jax  # isort: skip
+import jax.numpy as jnp  # isort: skip
+import numpy as np  # isort: skip
+
+from models import chain  # isort: skip
+from record import options, write  # isort: skip
 
 BYTES_PER_S, FLOPS_PER_S = 4.8e12, 34e12  # of an H200: HBM3e, and float64 without tensor cores
 LINKS = 11
@@ -57,32 +62,44 @@ def seconds(f, x, repeats=10):
 
 
 def main():
-    print(f"{jax.devices()[0].device_kind}, JAX {jax.__version__}, chain of {LINKS} links, float64")
+    chosen = options(__doc__, only=dict(default="", metavar="WORD", help="only functions whose name contains it"))
+    links = 2 if chosen.quick else LINKS
+    gpu = jax.default_backend() == "gpu"
+    print(f"{jax.devices()[0].device_kind}, JAX {jax.__version__}, chain of {links} links, float64")
     print(
         "memory and flops: share of the limits, from the bytes that must move and the scalar operations of an instance"
     )
     print(
         f"{'function':17s} {'batching':13s} {'batch':>8s} {'ns/instance':>12s} {'calls/s':>9s} {'memory':>7s} {'flops':>7s} compile"
     )
-    rng = np.random.default_rng(0)
-    for name, f in functions(chain(LINKS)).items():
+    rng, found = np.random.default_rng(0), []
+    for name, f in functions(chain(links)).items():
+        if chosen.only not in name:
+            continue
         # one equation a scalar operation: the operations of an instance
-        operations = len(jax.make_jaxpr(un.lanes(f, fused=False))(*(jnp.zeros((LINKS, 1)),) * 3).eqns)
+        operations = len(jax.make_jaxpr(un.lanes(f, fused=False))(*(jnp.zeros((links, 1)),) * 3).eqns)
         for batching, batches in PLAN[name].items():
-            for batch in batches:
-                x = tuple(jnp.asarray(rng.uniform(-1, 1, (LINKS, batch))) for _ in range(3))
+            if batching == "lanes, fused" and not gpu:
+                print(f"{name:17s} {batching:13s} needs a GPU")
+                continue
+            for batch in (100,) if chosen.quick else batches:
+                x = tuple(jnp.asarray(rng.uniform(-1, 1, (links, batch))) for _ in range(3))
                 compiled = jax.jit(BATCHINGS[batching](f))
                 start = time.perf_counter()
                 out = jax.block_until_ready(compiled(*x))
                 compile_s = time.perf_counter() - start
                 t = seconds(compiled, x)
                 moved = (sum(a.size for a in x) + out.size) * 8
-                flops = operations * batch
+                row = dict(function=name, batching=batching, batch=batch, per_s=batch / t, compile_s=compile_s)
+                row |= dict(memory=moved / t / BYTES_PER_S, flops=operations * batch / t / FLOPS_PER_S)
+                found.append(row)
                 print(
-                    f"{name:17s} {batching:13s} {batch:8d} {t / batch * 1e9:12.3f} {batch / t:9.3g} "
-                    f"{moved / t / BYTES_PER_S:7.1%} {flops / t / FLOPS_PER_S:7.1%} {compile_s:5.1f} s",
+                    f"{name:17s} {batching:13s} {batch:8d} {t / batch * 1e9:12.3f} {row['per_s']:9.3g} "
+                    f"{row['memory']:7.1%} {row['flops']:7.1%} {compile_s:5.1f} s",
                     flush=True,
                 )
+    if not chosen.only:
+        write("gpu", dict(links=links, rows=found), chosen.quick)
 
 
 if __name__ == "__main__":

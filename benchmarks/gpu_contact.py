@@ -1,11 +1,11 @@
-"""Batches of the snake robot Aiko on a GPU: robot-steps a second, in one vmapped call.
+"""Batches of the snake robot Aiko on a GPU: robot-steps per second, in one vmapped call.
 
-    python benchmarks/gpu_contact.py [--float32] [--most=20] [batches...]
+    python benchmarks/gpu_contact.py [--quick] [--float32]     (part of make bench-gpu)
 
-Each robot has its own heading and speed of gait's start; the solver has a fixed budget of iterations, `most`.
+Each robot has its own heading and start of the gait; the solver has a fixed budget of iterations, `most`. With `--float32` the
+whole of it in float32, with results of their own.
 """
 
-import sys
 import time
 
 import undula as un  # first: it sets what JAX reads when it starts
@@ -17,13 +17,13 @@ import numpy as np  # isort: skip
 from undula import gallery  # isort: skip
 from undula.integrate.base import Motion  # isort: skip
 from undula.integrate.simulate import advance_steps  # isort: skip
+from record import options, write  # isort: skip
 
-BUDGET = next((int(x[7:]) for x in sys.argv if x.startswith("--most=")), 20)
 
-
-def bench(name: str, batch: int, steps: int, dt: float) -> None:
-    setup = gallery.load(name).setup()
-    system, method = setup.system, un.Moreau(un.AcceleratedProx(most=BUDGET))
+def bench(name: str, links: int, batch: int, steps: int, dt: float, most: int) -> dict:
+    """Robot-steps per second of a batch, and the share of the steps that miss the tolerance."""
+    setup = gallery.load(name).setup(n=links)
+    system, method = setup.system, un.Moreau(un.AcceleratedProx(most=most))
     start = setup.state
 
     def one(yaw, first):
@@ -42,17 +42,27 @@ def bench(name: str, batch: int, steps: int, dt: float) -> None:
         end, memory = jax.block_until_ready(compiled(yaws, firsts))
         best = min(best, time.perf_counter() - began)
     worst = float(jnp.nanmax(memory.since.worst[:, 0]))
+    missed = int(memory.since.unsolved.sum()) / batch / steps
     print(
-        f"{name}, {end.q.dtype}, batch {batch}: {batch * steps / best:.3g} robot-steps/s, "
-        f"{1e6 * best / steps:.0f} us a step, compile {made:.0f} s, steps not solved {int(memory.since.unsolved.sum()) / batch / steps:.2%}, "
+        f"{name}, {end.q.dtype}, batch {batch}, {most} iterations at most: {batch * steps / best:.3g} robot-steps/s, "
+        f"{1e6 * best / steps:.0f} us a step, compile {made:.0f} s, steps not solved {missed:.2%}, "
         f"worst residual {worst:.1e}, finite {bool(jnp.isfinite(end.q).all())}",
         flush=True,
+    )
+    return dict(
+        batch=batch, most=most, per_s=batch * steps / best, step_ms=1e3 * best / steps, missed=missed, compile_s=made
     )
 
 
 if __name__ == "__main__":
+    chosen = options(__doc__, float32=dict(action="store_true", help="in float32"))
     print(jax.devices()[0].device_kind)
-    if "--float32" in sys.argv:
+    if chosen.float32:
         jax.config.update("jax_enable_x64", False)
-    for batch in [int(x) for x in sys.argv[1:] if not x.startswith("-")] or [1000, 10_000, 100_000]:
-        bench("aiko-sidewinding", batch, 200, 1 / 4000)
+    links, steps, plan = 11, 200, [(1000, 20), (10_000, 20), (100_000, 20)]
+    if not chosen.float32:
+        plan.append((10_000, 200))
+    if chosen.quick:
+        links, steps, plan = 2, 2, [(3, 20)]
+    found = [bench("aiko-sidewinding", links, batch, steps, 1 / 4000, most) for batch, most in plan]
+    write("gpu_contact32" if chosen.float32 else "gpu_contact", dict(rows=found), chosen.quick)

@@ -1,26 +1,27 @@
 """A batch of snakeboard gaits on a GPU in one call: every instance has amplitudes and a phase of its own.
 
-python benchmarks/gpu_gaits.py [batch]     on a machine with an NVIDIA GPU and undula on its path
+python benchmarks/gpu_gaits.py [--quick]     (part of make bench-gpu)
 """
 
-import sys
 import time
 
-import jax
-import jax.numpy as jnp
-import numpy as np
+import undula as un  # first: it sets what JAX reads when it starts
 
-import undula as un
+import jax  # isort: skip
+import jax.numpy as jnp  # isort: skip
+import numpy as np  # isort: skip
 
-STEPS, DT = 500, 0.01
+from record import options, write  # isort: skip
+
+DT = 0.01
 
 
-def displacement(gait):
-    """Where the board is after 5 s of a gait (amplitudes of axles and rotor, phase between them)."""
+def displacement(gait, steps):
+    """Where the board is after some steps of a gait (amplitudes of axles and rotor, phase between them)."""
     laws = [un.Sinusoid(gait[1], 1.0, 0.0), un.Sinusoid(-gait[0], 1.0, gait[2]), un.Sinusoid(gait[0], 1.0, gait[2])]
     system = snakeboard(laws)
     start = un.State(system.base_pose, jnp.zeros(system.nv), jnp.zeros(6), jnp.zeros(system.nv))
-    return un.simulate(system, start, DT, STEPS).base.position[-1, :2]
+    return un.simulate(system, start, DT, steps).base.position[-1, :2]
 
 
 def snakeboard(laws):
@@ -36,18 +37,20 @@ def snakeboard(laws):
 
 
 if __name__ == "__main__":
-    batch = int(sys.argv[1]) if len(sys.argv) > 1 else 100_000
+    quick = options(__doc__).quick
+    batch, steps = (4, 3) if quick else (100_000, 500)
     rng = np.random.default_rng(0)
     gaits = jnp.asarray(rng.uniform((0.1, 0.1, -1.5), (0.6, 1.0, 1.5), (batch, 3)))
-    compiled = jax.jit(jax.vmap(displacement))
+    compiled = jax.jit(jax.vmap(lambda gait: displacement(gait, steps)))
     start = time.perf_counter()
     out = jax.block_until_ready(compiled(gaits))
     first = time.perf_counter() - start
     start = time.perf_counter()
     out = jax.block_until_ready(compiled(gaits))
     t = time.perf_counter() - start
-    one = jax.jit(displacement)(gaits[0])
-    print(f"{jax.devices()[0].device_kind}: {batch} gaits of {STEPS} steps in {t:.2f} s (first call {first:.1f} s)")
+    one = jax.jit(lambda gait: displacement(gait, steps))(gaits[0])
+    print(f"{jax.devices()[0].device_kind}: {batch} gaits of {steps} steps in {t:.2f} s (first call {first:.1f} s)")
     print(
-        f"{batch * STEPS / t:.3g} steps a second, {batch / t:.3g} gaits a second; agreement with one alone {abs(out[0] - one).max():.1e}"
+        f"{batch * steps / t:.3g} steps per second, {batch / t:.3g} gaits per second; agreement with one alone {abs(out[0] - one).max():.1e}"
     )
+    write("gpu_gaits", dict(batch=batch, steps=steps, wall_s=t, per_s=batch * steps / t), quick)

@@ -1,12 +1,11 @@
 """Throughput of tendon-driven fingers on a GPU: batches of simulations in one call.
 
-    python benchmarks/gpu_rods.py [batch ...]
+    python benchmarks/gpu_rods.py [--quick]     (part of make bench-gpu)
 
 Prints steps per second of whole implicit steps (Newmark, residual 1e-8 of the efforts) for each batch. For comparison,
-SoRoMoX publishes 36e3 steps a second (GVS, one segment, batch 256, RTX 5090).
+SoRoMoX publishes 36e3 steps per second (GVS, one segment, batch 256, RTX 5090).
 """
 
-import sys
 import time
 
 import undula as un  # isort: skip  (it sets what JAX reads when it starts)
@@ -15,13 +14,16 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 
+from record import options, write
 from undula import gallery
 
-STEPS, PUBLISHED = 100, 36e3
+PUBLISHED = 36e3
 
 
 def main() -> None:
-    setup = gallery.load("tendon-finger").setup()
+    quick = options(__doc__).quick
+    setup = gallery.load("tendon-finger").setup(**(dict(nodes=4, modes=2) if quick else {}))
+    count, found = 2 if quick else 100, []
     system, dt = setup.system, setup.dt
     print(
         f"{jax.devices()[0].device_kind}; {system.nv} strain coordinates, {len(system.body_names) - 2} nodes, dt = {dt} s"
@@ -32,12 +34,12 @@ def main() -> None:
         def tips(tensions, method=method):
             def one(x):
                 pulled = eqx.tree_at(lambda s: [a.law.amplitude for a in s.along], system, [x, x])
-                end = jax.tree.map(lambda y: y[-1], un.simulate(pulled, pulled.state(), dt, STEPS, integrator=method))
+                end = jax.tree.map(lambda y: y[-1], un.simulate(pulled, pulled.state(), dt, count, integrator=method))
                 return un.body_poses(pulled, end).position[-1]
 
             return jax.vmap(one)(tensions)
 
-        for batch in [int(float(x)) for x in sys.argv[1:]] or [1000, 10_000, 100_000]:
+        for batch in (3,) if quick else (1000, 10_000, 100_000):
             tensions = jnp.linspace(0.5, 2.0, batch)
             started = time.perf_counter()
             compiled = jax.jit(tips).lower(tensions).compile()
@@ -46,13 +48,15 @@ def main() -> None:
             started = time.perf_counter()
             out = compiled(tensions).block_until_ready()
             took = time.perf_counter() - started
-            rate = batch * STEPS / took
+            rate = batch * count / took
             ok = bool(jnp.isfinite(out).all())
+            found.append(dict(newton=newton, batch=batch, per_s=rate, compile_s=made, finite=ok))
             print(
                 f"{newton:8s} batch {batch:6d}: {rate:.3g} steps/s ({rate / PUBLISHED:.0f} times SoRoMoX's), "
-                f"{1e3 * took / STEPS:.2f} ms a step, compile {made:.0f} s, finite: {ok}",
+                f"{1e3 * took / count:.2f} ms per step, compile {made:.0f} s, finite: {ok}",
                 flush=True,
             )
+    write("gpu_rods", dict(published_per_s=PUBLISHED, rows=found), quick)
 
 
 if __name__ == "__main__":

@@ -1,16 +1,19 @@
 """Rods on one core: wall seconds per simulated second, compilation apart, side by side with PyElastica and SoRoMoX.
 
-make bench
+python benchmarks/rods.py [--quick]     (part of make bench)
 
 The four rods of document 002, table 3.1, with its settings (dt = 0.01 s, 3 modes, 20 nodes); PyElastica with 50 elements and
 its own largest stable step; SoRoMoX (cantilevers) with the order and step that were the quickest at PyElastica's accuracy.
-Then the cost against modes and against the number of rods, and the inverse dynamics of one rod of 21 nodes.
+Then the accuracy of these settings, the cost against modes and against the number of rods, and the inverse dynamics of one rod
+of 21 nodes.
 """
 
+from record import best, exponent, one_core, options, write
+
+one_core()  # for all
+
+import importlib.util
 import os
-
-os.sched_setaffinity(0, {0}) if hasattr(os, "sched_setaffinity") else None  # one core, for all
-
 import subprocess
 import sys
 import time
@@ -38,7 +41,7 @@ SOROMOX = {"cantilever-soft": ("soft", 8, 2.5e-3), "cantilever-stiff": ("stiff",
 
 
 def steps(system, state, dt, count, method=None):
-    """(seconds a step, seconds of compilation, mean iterations) of implicit steps in one compiled loop."""
+    """(seconds per step, seconds of compilation) of implicit steps in one compiled loop."""
     method = un.Newmark() if method is None else method
     found = quickly_compiled(lambda s, x: Motion.of(s).flow(jnp.zeros(()), x))(system, state)
     memory = method.begin(Motion.of(system), 0.0, state, found)
@@ -49,57 +52,97 @@ def steps(system, state, dt, count, method=None):
     started = time.perf_counter()
     compiled = eqx.filter_jit(go).lower(system, state, memory).compile()
     made = time.perf_counter() - started
-    best = np.inf
-    for _ in range(3):
-        started = time.perf_counter()
-        out, after = jax.block_until_ready(compiled(system, state, memory))
-        best = min(best, time.perf_counter() - started)
+    out, after = compiled(system, state, memory)
     assert not bool(after.failed) and bool(jnp.isfinite(out.q).all())
-    return best / count, made
+    return best(lambda: compiled(system, state, memory), 3) / count, made
 
 
-def table_of_the_document():
-    import pyelastica_rods as elastica
+def prepared(name, **parameters):
+    """Setup and initial state of a gallery entry."""
+    setup = gallery.load(name).setup(**parameters)
+    return setup, setup.state if isinstance(setup.state, un.State) else setup.state(setup.system)
 
+
+def installed(package):
+    """Whether it can be imported; without the other programs their columns stay empty."""
+    return importlib.util.find_spec(package) is not None
+
+
+def table_of_the_document(quick):
+    """Wall seconds per simulated second: undula, PyElastica, SoRoMoX; those of the document."""
+    out = {}
     print("wall seconds per simulated second (document 002: its own Matlab, SoRoSim; other machines)")
     print(
         f"{'rod':18s}{'undula':>9s}{'PyElastica':>12s}{'SoRoMoX':>9s}{'document':>10s}{'SoRoSim':>9s}   ratios PyElastica, SoRoMoX"
     )
-    for name, (doc, sim) in DOCUMENT.items():
-        setup = gallery.load(name).setup(modes=3)
-        state = setup.state if isinstance(setup.state, un.State) else setup.state(setup.system)
-        seconds = min(setup.t_end, 2.0)
+    for name, (doc, sim) in list(DOCUMENT.items())[: 1 if quick else None]:
+        setup, state = prepared(name, modes=3)
+        seconds = 0.02 if quick else min(setup.t_end, 2.0)
         ours = steps(setup.system, state, 0.01, round(seconds / 0.01))[0] / 0.01
         kind, hardness = ("cantilever", name.split("-")[1]) if "cantilever" in name else ("flying", name.split("-")[2])
-        simulate = elastica.RODS[f"{hardness}_{kind}"][0]
-        simulate(elastica.SAMPLE)  # compiles
-        other = simulate(0.05 if kind == "cantilever" else 1.0)["wall_per_second"]
-        third = np.nan
-        if name in SOROMOX:
+        other = third = np.nan
+        if installed("elastica"):
+            import pyelastica_rods as elastica
+
+            simulate = elastica.RODS[f"{hardness}_{kind}"][0]
+            simulate(elastica.SAMPLE)  # compiles
+            other = simulate(0.05 if kind == "cantilever" else 1.0)["wall_per_second"]
+        if name in SOROMOX and installed("soromox"):
             word, order, dt = SOROMOX[name]
             command = [sys.executable, str(Path(__file__).with_name("soromox_rods.py")), word, str(order), str(dt)]
             environment = {k: v for k, v in os.environ.items() if k != "XLA_FLAGS"}
             out = subprocess.run(command, capture_output=True, text=True, env=environment)
             third = float(out.stdout.split()[-2]) if out.returncode == 0 else np.nan
+        out[name] = dict(undula=ours, pyelastica=number(other), soromox=number(third), document=doc, sorosim=sim)
         print(
             f"{name:18s}{ours:9.4f}{other:12.3f}{third:9.3f}{doc:10.1f}{sim:9.1f}   {other / ours:.0f}, {third / ours:.0f}",
             flush=True,
         )
+    return out
 
 
-def exponent(x, y):
-    return np.polyfit(np.log(x), np.log(y), 1)[0]
+def number(x):
+    """A number that JSON can hold."""
+    return float(x) if np.isfinite(x) else None
 
 
-def against_modes():
-    counts, times = (3, 6, 12, 20, 30), []
+def accuracy(quick):
+    """Largest error of the tip of the soft cantilever over 2 s, over its length; wall seconds per second of each setting."""
+    seconds, every = (0.1, 0.05) if quick else (2.0, 0.1)
+    at = np.arange(1, round(seconds / every) + 1)
+
+    def tips(modes, dt, method):
+        setup, state = prepared("cantilever-soft", modes=modes, nodes=max(20, 3 * modes))
+        count = round(seconds / dt)
+        states = un.simulate(setup.system, state, dt, count, integrator=method)
+        there = jax.tree.map(lambda x: x[at * round(every / dt)], states)
+        place = jax.jit(jax.vmap(lambda s: un.body_poses(setup.system, s).position[-1]))(there)
+        return np.asarray(place), steps(setup.system, state, dt, count, method)[0] / dt
+
+    exact = tips(4 if quick else 16, 0.01 if quick else 5e-4, un.ImplicitMidpoint())[0]
+    out = {}
+    for modes in (3, 6):
+        found, wall = tips(modes, 0.01, un.Newmark())
+        out[f"undula, {modes} modes"] = dict(error=float(np.abs(found - exact).max() / 10.0), wall=wall)
+    if installed("elastica") and not quick:
+        import pyelastica_rods as elastica
+
+        found = elastica.soft_cantilever(seconds)["tip"][at * round(every / elastica.SAMPLE)]
+        out["PyElastica"] = dict(error=float(np.abs(found - exact).max() / 10.0))
+    for name, values in out.items():
+        print(f"{name}: error of the tip {values['error']:.2%} of the length", flush=True)
+    return out
+
+
+def against_modes(counts):
+    times = []
     for modes in counts:
-        setup = gallery.load("cantilever-soft").setup(modes=modes, nodes=max(20, modes + 10))
-        state = setup.state(setup.system)
+        setup, state = prepared("cantilever-soft", modes=modes, nodes=max(20, modes + 10))
         seconds, made = steps(setup.system, state, 0.01, 50)
         times.append(seconds)
         print(f"modes {modes:3d}: {1e6 * seconds:8.0f} us a step, compile {made:.1f} s", flush=True)
     print(f"exponent over the modes: {exponent(counts, times):.2f}")
+    return dict(modes=list(counts), us=[1e6 * t for t in times])
 
 
 def fan(count):
@@ -114,8 +157,8 @@ def fan(count):
     return b.build()
 
 
-def against_rods():
-    counts, times = (1, 3, 10, 30, 100), []
+def against_rods(counts):
+    times = []
     for count in counts:
         system = fan(count)
         state = system.state({f"rod{k}.Kz1": 0.5 for k in range(count)})
@@ -125,9 +168,11 @@ def against_rods():
     print(
         f"exponent over the rods: {exponent(counts, times):.2f}, over the last two {exponent(counts[-2:], times[-2:]):.2f}"
     )
+    return dict(rods=list(counts), us=[1e6 * t for t in times], exponent=exponent(counts, times))
 
 
-def one_rod():
+def one_rod(calls):
+    """Microseconds of the inverse dynamics of a rod with 21 nodes and 15 coordinates."""
     b = un.Builder("rod")
     b.base("ground")
     b.body("tip", "ground", un.Rod(section=un.Circle(0.02), E=1e7, density=1e3, strains="kirchhoff", modes=5, nodes=21))
@@ -139,26 +184,22 @@ def one_rod():
             state = un.State(system.base_pose, x, jnp.zeros(6), x)
             return x + 1e-12 * un.inverse_dynamics(system, state, un.Acceleration(jnp.zeros(6), x)).v
 
-        return jax.lax.fori_loop(0, 2000, body, x)
+        return jax.lax.fori_loop(0, calls, body, x)
 
     x = 0.1 * jnp.ones(system.nv)
     jax.block_until_ready(loop(system, x))
-    best = np.inf
-    for _ in range(5):
-        started = time.perf_counter()
-        jax.block_until_ready(loop(system, x))
-        best = min(best, time.perf_counter() - started)
+    us = 1e6 * best(lambda: loop(system, x)) / calls
     print(
-        f"inverse dynamics of a rod, 21 nodes, 15 coordinates: {1e6 * best / 2000:.1f} us (document 002, table 5.3: 500 us, C++)"
+        f"inverse dynamics of a rod, 21 nodes, 15 coordinates: {us:.1f} us (document 002, table 5.3: 500 us, C++)",
+        flush=True,
     )
-    state = system.state({"tip.Ky1": 0.5, "tip.Kz1": 0.5})
-    for newton in ("modified", "full"):
-        seconds, made = steps(system, state, 0.01, 50, un.ImplicitMidpoint(newton=newton))
-        print(f"a whole step, {newton} Newton: {1e6 * seconds:.0f} us, compile {made:.1f} s", flush=True)
+    return us
 
 
 if __name__ == "__main__":
-    table_of_the_document()
-    one_rod()
-    against_modes()
-    against_rods()
+    quick = options(__doc__).quick
+    found = dict(table=table_of_the_document(quick), inverse_us=one_rod(20 if quick else 2000))
+    found["accuracy"] = accuracy(quick)
+    found["modes"] = against_modes((2, 3) if quick else (3, 6, 12, 20, 30))
+    found["rods"] = against_rods((1, 2) if quick else (1, 3, 10, 30, 100))
+    write("rods", found, quick)

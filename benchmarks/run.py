@@ -1,11 +1,11 @@
 """The speed of the recursions on one core, side by side with Pinocchio in one run; prints tables of ratios.
 
-make bench
+python benchmarks/run.py [--quick]     (part of make bench)
 """
 
-import os
+from record import best, exponent, one_core, options, write
 
-os.sched_setaffinity(0, {0}) if hasattr(os, "sched_setaffinity") else None  # one core, for both
+one_core()  # for both
 
 import re
 import sysconfig
@@ -22,16 +22,7 @@ import pinocchio as pin
 
 import undula as un
 from models import chain, random_state
-
-
-def best(f, repeats=5):
-    """Shortest of several timings of f() [s]."""
-    times = []
-    for _ in range(repeats):
-        start = time.perf_counter()
-        f()
-        times.append(time.perf_counter() - start)
-    return min(times)
+from undula import doctor
 
 
 def moved(state, x):
@@ -59,7 +50,7 @@ def ours(f, system, state, calls=2000):
     start = time.perf_counter()
     jax.block_until_ready(loop(system, state, x, 1))
     compiled = time.perf_counter() - start
-    return best(lambda: jax.block_until_ready(loop(system, state, x, calls))) / calls, compiled
+    return best(lambda: loop(system, state, x, calls)) / calls, compiled
 
 
 def theirs(model, calls=500):
@@ -115,23 +106,30 @@ def robots():
         yield name, system.replace(damping=0 * system.damping), model
 
 
-def single_and_batch():
+def single_and_batch(quick):
+    """Microseconds of a call of each function of each model: ours, Pinocchio's, and in batches of 256."""
+    out = {}
     print(
-        f"{'model':16s} {'function':18s} {'undula':>9s} {'pinocchio':>10s} {'ratio':>6s} {'256: map':>9s} {'vmap':>9s} {'ratio':>6s}"
+        f"{'model':24s} {'function':18s} {'undula':>9s} {'pinocchio':>10s} {'ratio':>6s} {'256: map':>9s} {'vmap':>9s} {'ratio':>6s}"
     )
-    chains = [(f"chain {n}, {base}", chain(n, base)) for n in (11, 50) for base in ("fixed", "free")]
-    for name, system, model in [*((name, s, to_pinocchio(s)) for name, s in chains), *robots()]:
+    sizes, bases = ((3,), ("fixed",)) if quick else ((11, 50), ("fixed", "free"))
+    chains = [(f"chain of {n}, {base} base", chain(n, base)) for n in sizes for base in bases]
+    others = () if quick else robots()
+    for name, system, model in [*((name, s, to_pinocchio(s)) for name, s in chains), *others]:
         reference = theirs(model)
+        out[name] = {}
         state = random_state(system)
         for what, f in FUNCTIONS.items():
             t, _ = ours(f, system, state)
             mapped, batched = batch(f, system)
             r = reference[what]
+            out[name][what] = dict(us=t * 1e6, pinocchio_us=r * 1e6, map_us=mapped * 1e6, vmap_us=batched * 1e6)
             print(
-                f"{name:16s} {what:18s} {t * 1e6:6.2f} us {r * 1e6:7.2f} us {t / r:6.2f} {mapped * 1e6:6.2f} us "
+                f"{name:24s} {what:18s} {t * 1e6:6.2f} us {r * 1e6:7.2f} us {t / r:6.2f} {mapped * 1e6:6.2f} us "
                 f"{batched * 1e6:6.2f} us {min(mapped, batched) / r:6.2f}",
                 flush=True,
             )
+    return out
 
 
 def batch(f, system, size=256):
@@ -147,14 +145,16 @@ def batch(f, system, size=256):
             return jax.lax.map(one, (states, efforts)) if mapped else jax.vmap(one)((states, efforts))
 
         jax.block_until_ready(run(system, states, efforts))
-        out.append(best(lambda run=run: jax.block_until_ready(run(system, states, efforts))) / size)
+        out.append(best(lambda run=run: run(system, states, efforts)) / size)
     return out
 
 
-def gradients(steps=200):
-    print(f"\ngradient of {steps} steps with respect to the masses, chain of 11 links")
+def gradients(links=11, steps=200):
+    """Time of a gradient over that of a simulation, for two integrators."""
+    out = {}
+    print(f"\ngradient of {steps} steps with respect to the masses, chain of {links} links")
     for method in (un.RungeKutta4(), un.SemiImplicitEuler()):
-        system = chain(11)
+        system = chain(links)
         state = random_state(system)
 
         def cost(mass, system, state, method=method):
@@ -167,29 +167,43 @@ def gradients(steps=200):
             start = time.perf_counter()
             jax.block_until_ready(f(system.mass, system, state))
             compiled = time.perf_counter() - start
-            times += [best(lambda f=f: jax.block_until_ready(f(system.mass, system, state))), compiled]
+            times += [best(lambda f=f: f(system.mass, system, state)), compiled]
+        out[type(method).__name__] = dict(ratio=times[2] / times[0], compile_s=times[3])
         print(
             f"{type(method).__name__:18s} simulation {times[0] * 1e3:.2f} ms, gradient {times[2] * 1e3:.2f} ms, ratio "
             f"{times[2] / times[0]:.1f} (compiled in {times[1]:.1f} s and {times[3]:.1f} s)",
             flush=True,
         )
+    return dict(links=links, steps=steps, methods=out)
 
 
-def scaling():
+def scaling(sizes):
     print(f"\n{'links':>6s}" + "".join(f"{name:>20s} {'compile':>8s}" for name in FUNCTIONS))
-    sizes = (10, 30, 100, 300, 1000)
-    table = []
+    table, compiled = [], []
     for n in sizes:
         system = chain(n)
         row = [ours(f, system, random_state(system), calls=max(20, 20_000 // n)) for f in FUNCTIONS.values()]
         table.append([t for t, _ in row])
+        compiled.append([c for _, c in row])
         print(f"{n:6d}" + "".join(f"{t * 1e6:17.1f} us {c:6.1f} s" for t, c in row), flush=True)
-    slopes = [np.polyfit(np.log(sizes), np.log(column), 1)[0] for column in np.array(table).T]
-    print("exponents: " + ", ".join(f"{name} {s:.2f}" for name, s in zip(FUNCTIONS, slopes)))
+    columns = dict(zip(FUNCTIONS, np.array(table).T))
+    print("exponents: " + ", ".join(f"{name} {exponent(sizes, c):.2f}" for name, c in columns.items()))
+    us = {name: [1e6 * t for t in column] for name, column in columns.items()}
+    return dict(links=list(sizes), us=us, compile_s=float(np.max(compiled)))
+
+
+def option():
+    """What the fast-loop option brings: microseconds of an inverse dynamics with and without it."""
+    found = doctor.examine()
+    print(f"\nwith the fast-loop option {found['fast_us']:.2f} us, without it {found['slow_us']:.2f} us")
+    return dict(fast_us=found["fast_us"], slow_us=found["slow_us"])
 
 
 if __name__ == "__main__":
-    print(f"JAX {jax.__version__}, Pinocchio {pin.__version__}, one core, float64; times a call or an instance")
-    single_and_batch()
-    gradients()
-    scaling()
+    chosen = options(__doc__)
+    print(f"JAX {jax.__version__}, Pinocchio {pin.__version__}, one core, float64; times per call or instance")
+    found = dict(table=single_and_batch(chosen.quick))
+    found["gradient"] = gradients(*((2, 5) if chosen.quick else ()))
+    found["scaling"] = scaling((2, 4) if chosen.quick else (10, 30, 100, 300, 1000))
+    found["option"] = option()
+    write("dynamics", found, chosen.quick)

@@ -6,8 +6,8 @@ scalar a vector of instances: what is left is arithmetic on vectors, which XLA f
 among constants (an axis along z, a planar inertia) are folded away.
 """
 
+import functools
 import itertools
-import operator
 from collections.abc import Callable
 from typing import Any
 
@@ -18,14 +18,15 @@ from jax.extend.core import Literal
 
 BLOCK = 32  # instances a program of a fused kernel: one warp
 
+# operations that act on each scalar: the functions of that name of jax.numpy, on lanes, and of NumPy, on known numbers
 ELEMENTWISE = {
-    "neg": operator.neg, "sin": jnp.sin, "cos": jnp.cos, "tan": jnp.tan, "sqrt": jnp.sqrt, "rsqrt": jax.lax.rsqrt,
-    "exp": jnp.exp, "log": jnp.log, "abs": jnp.abs, "sign": jnp.sign, "tanh": jnp.tanh, "atan2": jnp.arctan2,
-    "asin": jnp.arcsin, "acos": jnp.arccos, "not": jnp.logical_not, "and": jnp.logical_and, "or": jnp.logical_or,
-    "max": jnp.maximum, "min": jnp.minimum, "pow": jnp.power, "rem": jnp.fmod, "square": jnp.square,
-    "eq": operator.eq, "ne": operator.ne, "lt": operator.lt, "le": operator.le, "gt": operator.gt, "ge": operator.ge,
-    "stop_gradient": lambda x: x, "copy": lambda x: x, "copy_p": lambda x: x,
+    "neg": "negative", "sin": "sin", "cos": "cos", "tan": "tan", "sqrt": "sqrt", "exp": "exp", "log": "log", "abs": "abs",
+    "sign": "sign", "tanh": "tanh", "atan2": "arctan2", "asin": "arcsin", "acos": "arccos", "square": "square",
+    "max": "maximum", "min": "minimum", "pow": "power", "rem": "fmod",
+    "not": "bitwise_not", "and": "bitwise_and", "or": "bitwise_or",
+    "eq": "equal", "ne": "not_equal", "lt": "less", "le": "less_equal", "gt": "greater", "ge": "greater_equal",
 }  # fmt: skip
+SAME = ("stop_gradient", "copy", "copy_p")
 MOVES = ("broadcast_in_dim", "reshape", "squeeze", "expand_dims", "transpose", "slice", "concatenate", "rev", "pad",
          "tile", "stack", "unstack", "gather", "dynamic_slice", "dynamic_update_slice", "scatter", "split")  # fmt: skip
 CALLS = {"pjit": "jaxpr", "jit": "jaxpr", "closed_call": "call_jaxpr", "core_call": "call_jaxpr", "remat": "jaxpr",
@@ -129,7 +130,8 @@ def _apart(x: Any) -> np.ndarray:
     """An array without lanes as an object array of its scalars: numbers where they are known."""
     if isinstance(x, jax.core.Tracer):
         return _fill(x.shape, [x[i] for i in np.ndindex(x.shape)])
-    return np.asarray(x).astype(object)
+    x = np.asarray(x)
+    return _fill(x.shape, list(x.ravel()))  # of NumPy's types: Python's numbers would lose theirs
 
 
 def _lanes_of(x: Any) -> np.ndarray:
@@ -150,6 +152,23 @@ def _join(x: np.ndarray, aval: Any, size: int) -> Any:
 
 def _known(x: Any) -> bool:
     return not isinstance(x, jax.Array | jax.core.Tracer)
+
+
+def _typed(x: Any, kind: Any) -> Any:
+    """A known number as one of the type that the program gives it.
+
+    Python numbers have no type of their own ("weak"): Triton would compute a lane made only of them in float32.
+    """
+    return kind(x) if _known(x) and type(x) is not kind else x
+
+
+def _elementwise(name: str, *values: Any) -> Any:
+    """An operation on scalars. What is known is computed here: it is then a constant of the program."""
+    return getattr(np if all(map(_known, values)) else jnp, ELEMENTWISE[name])(*values)
+
+
+def _rsqrt(x: Any) -> Any:
+    return 1 / np.sqrt(x) if _known(x) else jax.lax.rsqrt(x)
 
 
 def _add(a, b):
@@ -182,7 +201,11 @@ def _choose(which, *cases):
     return jnp.where(which, cases[1], cases[0])
 
 
-FOLDED = {"add": _add, "add_any": _add, "sub": _sub, "mul": _mul, "div": _div, "select_n": _choose}
+FOLDED = {
+    "add": _add, "add_any": _add, "sub": _sub, "mul": _mul, "div": _div, "select_n": _choose, "rsqrt": _rsqrt,
+    **{name: functools.partial(_elementwise, name) for name in ELEMENTWISE},
+    **{name: lambda x: x for name in SAME},
+}  # fmt: skip
 
 
 def _map(f: Callable, *arrays: np.ndarray) -> np.ndarray:
@@ -197,9 +220,11 @@ def _replay(jaxpr: Any, consts: list[np.ndarray], args: list[np.ndarray]) -> lis
         return _apart(v.val) if isinstance(v, Literal) else env[v]
 
     for eqn in jaxpr.eqns:
-        out = _apply(eqn, [read(v) for v in eqn.invars])
+        with np.errstate(all="ignore"):  # known numbers that are not finite: as JAX has them, without a warning
+            out = _apply(eqn, [read(v) for v in eqn.invars])
         for v, x in zip(eqn.outvars, out):
-            env[v] = x
+            kind = v.aval.dtype.type
+            env[v] = _fill(x.shape, [_typed(value, kind) for value in x.ravel()])
     return [read(v) for v in jaxpr.outvars]
 
 
@@ -207,8 +232,6 @@ def _apply(eqn: Any, x: list[np.ndarray]) -> list[np.ndarray]:
     name, params = eqn.primitive.name, eqn.params
     if name in FOLDED:
         return [_map(FOLDED[name], *x)]
-    if name in ELEMENTWISE:
-        return [_map(ELEMENTWISE[name], *x)]
     if name == "integer_pow":
         return [_map(lambda a: a ** params["y"], *x)]
     if name == "convert_element_type":
@@ -296,12 +319,14 @@ def _scan(eqn: Any, x: list[np.ndarray]) -> list[np.ndarray]:
     consts, carry, xs = x[:nc], x[nc : nc + nk], x[nc + nk :]
     rows: dict[int, list[np.ndarray]] = {}
     for i in range(length - 1, -1, -1) if params["reverse"] else range(length):
-        out = _replay(inner, own, [*consts, *carry, *(np.asarray(part[i], dtype=object) for part in xs)])
+        # an array even where a row is a scalar
+        turn = [_fill(part.shape[1:], list(part[i : i + 1].ravel())) for part in xs]
+        out = _replay(inner, own, [*consts, *carry, *turn])
         carry, rows[i] = out[:nk], out[nk:]
     ys = [
         _fill(
             (length, *v.aval.shape),
-            [y for i in range(length) for y in np.asarray(rows[i][k], dtype=object).ravel()],
+            [y for i in range(length) for y in rows[i][k].ravel()],
         )
         for k, v in enumerate(inner.outvars[nk:])
     ]

@@ -1,7 +1,7 @@
 """The fundamental problem with constraints: velocities, accelerations, efforts and reactions.
 
 Unknown are the velocities u = (base twist in its free directions, coordinates that are not driven): eta+ of document 001.
-With the rows A u + B r'_a = 0, u = J r'_a + H eta_r+ (001, eq. 8): the part J r'_a follows from the rows (the row space of
+With the rows A u + B r'_a = 0, u = J r'_a + H eta_r+ (001, eq. 11): the part J r'_a follows from the rows (the row space of
 A), the part in the kernel H from the dynamics. Where the kernel is empty, kinematics is enough.
 Reactions are the exact multipliers of M u' + h = tau + A^T lambda, never those of a reduced recursion.
 """

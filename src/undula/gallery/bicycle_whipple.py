@@ -1,4 +1,4 @@
-"""The Carvallo-Whipple bicycle: knife-edge wheels with exact contacts, steering and wheels free (document 001, section IV).
+"""The Carvallo-Whipple bicycle: knife-edge wheels with exact contacts, steering and wheels free.
 
 Its upright straight running is the benchmark of Meijaard, Papadopoulos, Ruina and Schwab (2007), whose names and default
 values the parameters have. That paper points z down; here z points up.
@@ -153,7 +153,7 @@ def metrics(setup: Setup, data) -> dict[str, float]:
 SCENARIO = Scenario(
     name="bicycle-whipple",
     summary="A bicycle with exact knife-edge wheels, released with a lean: it falls, balances itself or capsizes",
-    source="001, section IV; parameters of the published Whipple benchmark",
+    source="Meijaard et al. 2007, the Whipple benchmark; reduction of 001, section III",
     parameters=(
         Parameter("w", 1.02, "m", "wheel base", low=0, open_low=True),
         Parameter("c", 0.08, "m", "trail"),

@@ -68,7 +68,7 @@ SCENARIO = Scenario(
         Parameter("drone_radius", 0.25, "m", "radius of each drone", low=0, open_low=True),
         Parameter("gain", 20.0, "N s/m", "gain of the velocity's error, for all components", low=0),
         Parameter("integral_gain", 2.5, "N/m", "gain of its integral, for all components", low=0),
-        rods.modes(3),
+        rods.modes(3, basis="Chebyshev"),
         rods.nodes(12),
     ),
     build=build,

@@ -34,9 +34,9 @@ def material(length: float, diameter: float, E: float, density: float, damping: 
     )
 
 
-def modes(count: int, strains: str = "each strain") -> Parameter:
+def modes(count: int, strains: str = "each strain", basis: str = "Legendre") -> Parameter:
     """How many functions of the basis."""
-    return Parameter("modes", count, "", f"Legendre polynomials of {strains}", low=1, high=40)
+    return Parameter("modes", count, "", f"{basis} polynomials of {strains}", low=1, high=40)
 
 
 def nodes(count: int) -> Parameter:

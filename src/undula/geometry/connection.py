@@ -44,7 +44,7 @@ def kinematic_connection(system: System, state: State, t: Any = 0.0) -> Float[Ar
     """A(r) of (3.45): where the rows of the constraints give the whole motion, the base twist is -A(r) r'.
 
     Columns of coordinates that are not driven are zero: their motion follows from the rows as well. Where the rows leave
-    velocities open, this is the part J of eta+ = J r' + H eta_r (document 001, eq. 8), with A = -J.
+    velocities open, this is the part J of eta+ = J r' + H eta_r (document 001, eq. 11), with A = -J.
     """
     rows = rows_of(system.ideal, system, state, tree_of(system, links_of(system), state), t)
     which = unknown_velocities(system)

@@ -15,7 +15,7 @@ from undula.model.errors import ModelError
 USUAL = 3  # modes, if nothing is said
 COMPONENTS = ("Gx", "Gy", "Gz", "Kx", "Ky", "Kz")
 
-# The seven classes of document 000, section 5.1 (table 5.1): the strains that are not blocked.
+# Classes of rods: the strains that are not blocked. The first five are those of document 000, table 5.1; the others are ours.
 CLASSES: dict[str, tuple[str, ...]] = {
     "reissner": COMPONENTS,
     "extensible-kirchhoff": ("Gx", "Kx", "Ky", "Kz"),
