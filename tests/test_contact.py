@@ -158,6 +158,7 @@ class TestBall:
             assert_allclose(end.base.position[0], x, atol=1e-3)
             assert abs(end.base_twist[0]) < 1e-12
 
+    @pytest.mark.long
     def test_rolls_in_a_bowl(self):
         """It stays on the curved ground, and does not gain energy by being kept there."""
         radius = 1.0
@@ -434,6 +435,7 @@ class TestSolvers:
 class TestAiko:
     """Directions of document 003, invariances. Five links serve where all that matters is that it is the same robot."""
 
+    @pytest.mark.long
     def test_directions(self):
         moved = {}
         for name in ("aiko-lateral", "aiko-lateral-isotropic", "aiko-sidewinding"):
@@ -510,6 +512,7 @@ class TestGradients:
     def differences(self, function, h=1e-6):
         return [(function(self.at.at[i].add(h))[0] - function(self.at.at[i].add(-h))[0]) / (2 * h) for i in (0, 1)]
 
+    @pytest.mark.long
     def test_contacts_change(self):
         """Three links that lift and set down a sphere each, in reverse mode."""
         b = un.Builder("crawler")

@@ -2,6 +2,7 @@
 
 import jax.numpy as jnp
 import numpy as np
+import pytest
 from numpy.testing import assert_allclose
 
 import undula as un
@@ -125,6 +126,7 @@ class TestStatics:
         roots = np.array([4.730040744863, 7.853204624095])
         assert_allclose(np.sqrt(un.natural_modes(system, at).frequencies[:2]), roots * 10, rtol=1e-5)
 
+    @pytest.mark.long
     def test_twisted_shaft(self):
         """Greenhill's torque: M L / EI = 2 x with tan x = x, whatever GJ is."""
         entry = gallery.load("helical-buckling")
@@ -135,6 +137,7 @@ class TestStatics:
 
 
 class TestSteps:
+    @pytest.mark.long
     def test_order_two(self):
         """A linkage against explicit steps of order four that are much shorter."""
         system, start = linkage()

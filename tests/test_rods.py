@@ -441,6 +441,7 @@ class TestStatics:
         assert_allclose(found, [x, 0, z], atol=1e-8)
         assert -float(state.q[0]) == pytest.approx(angle, abs=1e-8)
 
+    @pytest.mark.long
     def test_modes_converge_spectrally(self):
         x, z, force = elastica(1.2)
         errors = []

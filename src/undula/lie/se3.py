@@ -4,12 +4,12 @@ from collections.abc import Callable
 from typing import Any
 
 import equinox as eqx
-import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from undula.lie import so3
 from undula.lie.small import Mat3, Vec3, cross, hat, matmul, matvec, tmatvec
+from undula.lie.tracing import traced_once
 
 Vec6 = Float[Array, "6"]
 Mat6 = Float[Array, "6 6"]
@@ -100,25 +100,25 @@ def ad(eta: Vec6) -> Mat6:
     return jnp.block([[W, hat(eta[:3])], [jnp.zeros((3, 3)), W]])
 
 
-@jax.jit
+@traced_once
 def bracket(a: Vec6, b: Vec6) -> Vec6:
     """ad_a b."""
     return jnp.concatenate([cross(a[3:], b[:3]) + cross(a[:3], b[3:]), cross(a[3:], b[3:])])
 
 
-@jax.jit
+@traced_once
 def cobracket(eta: Vec6, F: Vec6) -> Vec6:
     """ad_eta^T F."""
     return jnp.concatenate([cross(F[:3], eta[3:]), cross(F[:3], eta[:3]) + cross(F[3:], eta[3:])])
 
 
-@jax.jit
+@traced_once
 def pull_back(R: Mat3, p: Vec3, eta: Vec6) -> Vec6:
     """Ad(g^-1) eta for g = (R, p): components, in the frame g, of a twist of the outer frame (3.8)."""
     return jnp.concatenate([tmatvec(R, eta[:3] + cross(eta[3:], p)), tmatvec(R, eta[3:])])
 
 
-@jax.jit
+@traced_once
 def push_wrench(R: Mat3, p: Vec3, F: Vec6) -> Vec6:
     """Ad(g^-1)^T F for g = (R, p): outer components, about the outer origin, of a wrench of the frame g (3.11)."""
     f = matvec(R, F[:3])
@@ -131,7 +131,7 @@ def spatial_inertia(mass: Float[Array, ""], moment: Vec3, inertia: Mat3) -> Mat6
     return jnp.block([[mass * jnp.eye(3), -S], [S, inertia]])
 
 
-@jax.jit
+@traced_once
 def momentum(mass: Float[Array, ""], moment: Vec3, inertia: Mat3, eta: Vec6) -> Vec6:
     """M eta without forming the 6x6 matrix."""
     V, W = eta[:3], eta[3:]

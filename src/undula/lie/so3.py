@@ -9,6 +9,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from undula.lie.small import Mat3, Vec3, cross, hat, matmul
+from undula.lie.tracing import traced_once
 
 Quat = Float[Array, "4"]
 Scalar = Float[Array, ""]
@@ -37,7 +38,7 @@ def _arcsine(x):
     return _series(x, (1, 1 / 6, 3 / 40, 15 / 336, 105 / 3456, 945 / 42240))
 
 
-@jax.jit
+@traced_once
 def sinc(x: Scalar) -> Scalar:
     """sin(a)/a with x = a^2."""
     return _blend(
@@ -47,7 +48,7 @@ def sinc(x: Scalar) -> Scalar:
     )
 
 
-@jax.jit
+@traced_once
 def cosc(x: Scalar) -> Scalar:
     """(1 - cos(a))/a^2 with x = a^2."""
     return _blend(
@@ -57,7 +58,7 @@ def cosc(x: Scalar) -> Scalar:
     )
 
 
-@jax.jit
+@traced_once
 def sincc(x: Scalar) -> Scalar:
     """(a - sin(a))/a^3 with x = a^2."""
     return _blend(
@@ -67,7 +68,7 @@ def sincc(x: Scalar) -> Scalar:
     )
 
 
-@jax.jit
+@traced_once
 def cotc(x: Scalar) -> Scalar:
     """(1 - (a/2) cot(a/2))/a^2 with x = a^2, the coefficient of the inverse of dexp; regular up to a = 2 pi."""
 
@@ -78,7 +79,7 @@ def cotc(x: Scalar) -> Scalar:
     return _blend(x, closed, (1 / 12, 1 / 720, 1 / 30240, 1 / 1209600, 1 / 47900160, 691 / 1307674368000))
 
 
-@jax.jit
+@traced_once
 def exp(phi: Vec3) -> Quat:
     """Unit quaternion of the rotation vector phi [rad]."""
     quarter = (phi * phi).sum() / 4
@@ -89,7 +90,7 @@ def _cos_of_square(x):
     return 1 - x * cosc(x)
 
 
-@jax.jit
+@traced_once
 def log(q: Quat) -> Vec3:
     """Rotation vector [rad] of a unit quaternion, of angle at most pi."""
     q = jnp.where(q[0] < 0, -q, q)
@@ -148,20 +149,20 @@ def tilt(axis: Vec3) -> Float[Array, "2"]:
     return jnp.stack([jnp.where(opposite, jnp.pi - x, factor * x), jnp.where(opposite, y, factor * y)])
 
 
-@jax.jit
+@traced_once
 def multiply(a: Quat, b: Quat) -> Quat:
     """Quaternion product: the rotation b followed, in the outer frame, by a."""
     w = a[0] * b[0] - (a[1:] * b[1:]).sum()
     return jnp.concatenate([w[None], a[0] * b[1:] + b[0] * a[1:] + cross(a[1:], b[1:])])
 
 
-@jax.jit
+@traced_once
 def normalise(q: Quat) -> Quat:
     """q divided by its norm."""
     return q / jnp.sqrt((q * q).sum())
 
 
-@jax.jit
+@traced_once
 def to_matrix(q: Quat) -> Mat3:
     """Rotation matrix of a unit quaternion."""
     w, x, y, z = q
@@ -174,7 +175,7 @@ def to_matrix(q: Quat) -> Mat3:
     )
 
 
-@jax.jit
+@traced_once
 def from_matrix(R: Mat3) -> Quat:
     """Unit quaternion, w >= 0, of a rotation matrix (Bar-Itzhack's four candidates, the best conditioned taken)."""
     d = jnp.stack([R[0, 0], R[1, 1], R[2, 2]])
@@ -194,21 +195,21 @@ def from_matrix(R: Mat3) -> Quat:
     return jnp.where(q[0] < 0, -q, q)
 
 
-@jax.jit
+@traced_once
 def dexp(phi: Vec3) -> Mat3:
     """Matrix of the body angular velocity: Omega = dexp(phi) phi' for R = exp(phi)."""
     x, K = (phi * phi).sum(), hat(phi)
     return jnp.eye(3) - cosc(x) * K + sincc(x) * matmul(K, K)
 
 
-@jax.jit
+@traced_once
 def dexp_inverse(phi: Vec3) -> Mat3:
     """Inverse of `dexp`: phi' = dexp_inverse(phi) Omega, for angles below 2 pi."""
     x, K = (phi * phi).sum(), hat(phi)
     return jnp.eye(3) + K / 2 + cotc(x) * matmul(K, K)
 
 
-@jax.jit
+@traced_once
 def about_axis(axis: Vec3, angle: Scalar) -> Mat3:
     """Rotation matrix by an angle [rad] about a unit axis; the identity if the axis is zero."""
     K = hat(axis)
