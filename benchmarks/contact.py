@@ -62,16 +62,17 @@ class Ours:
         early, _ = self.compiled(*self.given, k)
         centre = [np.asarray(un.centre_of_mass(self.given[0], x)) for x in (early, end)]
         velocity = (centre[1] - centre[0]) / (self.seconds - start)
-        return dict(wall=took / self.seconds, missed=int(after.unsolved), steps=int(n), velocity=velocity[:2].tolist())
+        missed = int(after.since.unsolved)
+        return dict(wall=took / self.seconds, missed=missed, steps=int(n), velocity=velocity[:2].tolist())
 
 
-def theirs(name: str, seconds: float) -> tuple[float, list[float]]:
+def theirs(name: str, seconds: float, start: float = 1.0, **changes) -> tuple[float, list[float]]:
     """(wall seconds per simulated second, mean velocity) by MuJoCo, in a loop of Python that sets the references."""
-    twin = Twin(name, seconds, DT)
+    twin = Twin(name, seconds, DT, **changes)
     started = time.perf_counter()
     centres = twin.centres()
     took = time.perf_counter() - started
-    return took / seconds, ((centres[-1] - centres[round(1 / DT)]) / (seconds - 1))[:2].tolist()
+    return took / seconds, ((centres[-1] - centres[round(start / DT)]) / (seconds - start))[:2].tolist()
 
 
 def table(runs, seconds, repeats, changes):
@@ -103,13 +104,21 @@ def coarse(seconds, changes):
 
 
 def against_links(links, seconds):
-    """Microseconds of a step against the number of links."""
-    us = []
+    """Microseconds of a step against the number of links, ours and MuJoCo's in turn."""
+    us, mujoco = [], []
     for n in links:
         own = Ours("aiko-sidewinding", seconds, n=n)
-        us.append(1e6 * DT * min(own.run(seconds / 2)["wall"] for _ in range(2)))
-        print(f"sidewinding with {n:3d} links: {us[-1]:8.1f} us a step, compile {own.made:.1f} s", flush=True)
-    return dict(links=list(links), us=us, exponent=exponent(links, us))
+        both = [
+            (own.run(seconds / 2)["wall"], theirs("aiko-sidewinding", seconds, seconds / 2, n=n)[0]) for _ in range(2)
+        ]
+        mine, other = (1e6 * DT * min(x) for x in zip(*both))
+        us.append(mine)
+        mujoco.append(other)
+        print(
+            f"sidewinding with {n:3d} links: {mine:8.1f} us a step, MuJoCo {other:8.1f}, compile {own.made:.1f} s",
+            flush=True,
+        )
+    return dict(links=list(links), us=us, mujoco=mujoco, exponent=exponent(links, us))
 
 
 def errors(seconds, steps, changes):

@@ -41,8 +41,8 @@ def bench(name: str, links: int, batch: int, steps: int, dt: float, most: int) -
         began = time.perf_counter()
         end, memory = jax.block_until_ready(compiled(yaws, firsts))
         best = min(best, time.perf_counter() - began)
-    worst = float(jnp.nanmax(memory.worst[:, 0]))
-    missed = int(memory.unsolved.sum()) / batch / steps
+    worst = float(jnp.nanmax(memory.since.worst[:, 0]))
+    missed = int(memory.since.unsolved.sum()) / batch / steps
     print(
         f"{name}, {end.q.dtype}, batch {batch}, {most} iterations at most: {batch * steps / best:.3g} robot-steps/s, "
         f"{1e6 * best / steps:.0f} us a step, compile {made:.0f} s, steps not solved {missed:.2%}, "

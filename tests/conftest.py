@@ -1,29 +1,50 @@
 """Settings of the whole test suite.
 
+`pytest` alone is the quick suite: everything once, programs compiled with low optimisation, because most of its time is
+compilation. `pytest --full` compiles as users do and adds the tests marked `long` (convergence studies); as rounding differs
+between the two, a bound without a margin shows.
+
 This file must not start JAX: undula sets options before, when a test imports it.
 """
 
+import ctypes
+import gc
 import os
 import tempfile
 import zlib
+from pathlib import Path
 
 import hypothesis
 import jax
 import numpy as np
 import pytest
 
-jax.config.update("jax_enable_x64", True)
+QUICK_FLAGS = "--xla_backend_optimization_level=0 --xla_cpu_use_fusion_emitters=false"
+MEMORY = 1.2e9  # of a process; above it, compiled programs are dropped [bytes]
 
-# compiled functions are kept between runs of the suite: most of its time is compilation
-CACHE = os.path.join(tempfile.gettempdir(), f"undula-tests-{os.getuid() if hasattr(os, 'getuid') else 'user'}")
-jax.config.update("jax_compilation_cache_dir", os.environ.get("UNDULA_TEST_CACHE", CACHE))
-jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.3)
-jax.config.update("jax_persistent_cache_min_entry_size_bytes", -1)
+jax.config.update("jax_enable_x64", True)
 
 hypothesis.settings.register_profile(
     "undula", deadline=None, derandomize=True, max_examples=25, database=None, print_blob=False
 )
 hypothesis.settings.load_profile("undula")
+
+
+def pytest_addoption(parser):
+    parser.addoption("--full", action="store_true", help="long tests too, and programs optimised as for users")
+
+
+def pytest_configure(config):
+    config.addinivalue_line("markers", "long: a study that only `make check` runs")
+    full = config.getoption("full")
+    if not full:
+        os.environ["XLA_FLAGS"] = f"{os.environ.get('XLA_FLAGS', '')} {QUICK_FLAGS}".strip()
+    # compiled programs are kept between runs of the suite
+    user = os.getuid() if hasattr(os, "getuid") else "user"
+    usual = os.path.join(tempfile.gettempdir(), f"undula-tests-{user}{'-full' if full else ''}")
+    jax.config.update("jax_compilation_cache_dir", os.environ.get("UNDULA_TEST_CACHE", usual))
+    jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)
+    jax.config.update("jax_persistent_cache_min_entry_size_bytes", -1)
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -35,19 +56,43 @@ def pytest_xdist_make_scheduler(config, log):
 
     class ByClass(LoadScopeScheduling):
         def _split_scope(self, nodeid):
-            plain = nodeid.split("[")[0]
-            return plain.rsplit("::", 1)[0] if plain.count("::") > 1 else nodeid
+            return _scope(nodeid)
 
     return ByClass(config, log)
 
 
-def pytest_collection_modifyitems(items):
-    """Any warning of undula is an error, unless a test expects it.
+def _scope(nodeid):
+    plain = nodeid.split("[")[0]
+    return plain.rsplit("::", 1)[0] if plain.count("::") > 1 else nodeid
+
+
+def pytest_collection_modifyitems(config, items):
+    """Any warning of undula is an error, unless a test expects it; long tests wait for `--full`.
 
     A mark, not the configuration file: that would import undula before jaxtyping's import hook is in place.
     """
     for item in items:
         item.add_marker(pytest.mark.filterwarnings("error::undula.UndulaWarning"))
+    if not config.getoption("full"):
+        long = [item for item in items if item.get_closest_marker("long")]
+        config.hook.pytest_deselected(items=long)
+        items[:] = [item for item in items if item not in long]
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_runtest_teardown(item, nextitem):
+    """Drops compiled programs between classes when they fill the memory: JAX itself never does."""
+    if (nextitem is None or _scope(item.nodeid) != _scope(nextitem.nodeid)) and _resident() > MEMORY:
+        jax.clear_caches()
+        gc.collect()
+        if os.path.exists("/lib/x86_64-linux-gnu/libc.so.6"):
+            ctypes.CDLL("libc.so.6").malloc_trim(0)
+
+
+def _resident():
+    """Memory of this process [bytes]; 0 where the system does not say."""
+    status = Path("/proc/self/statm")
+    return int(status.read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE") if status.exists() else 0
 
 
 @pytest.fixture

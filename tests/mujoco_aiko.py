@@ -12,16 +12,16 @@ from undula.gallery import aiko
 class Twin:
     """The robot of a gallery entry, at its start.
 
-    - `dt` [s]: MuJoCo's proportional gains are explicit, so that it must be small.
+    - `dt` [s]: MuJoCo's proportional gains are explicit, so that it must be small; `changes`: of the entry's parameters.
     - `stiff`: contacts that give way within 2 ms rather than 20, and friction that is ten times as stiff as they are.
     """
 
-    def __init__(self, name: str, seconds: float, dt: float = 1 / 4000, stiff: bool = False):
-        p = {x.name: x.default for x in gallery.load(name).parameters}
+    def __init__(self, name: str, seconds: float, dt: float = 1 / 4000, stiff: bool = False, **changes):
+        p = gallery.load(name).values(changes)
         self.model = mujoco.MjModel.from_xml_string(xml(p, dt, stiff))
         self.data = mujoco.MjData(self.model)
         self.wanted = _targets(p, name == "aiko-sidewinding", np.arange(round(seconds / dt)) * dt)
-        start = gallery.load(name).setup().state
+        start = gallery.load(name).setup(**changes).state
         self.data.qpos[:3], self.data.qpos[3:7] = np.asarray(start.base.position), np.asarray(start.base.quaternion)
         self.data.qpos[7:] = np.asarray(start.q)
         mujoco.mj_forward(self.model, self.data)

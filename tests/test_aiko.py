@@ -256,6 +256,7 @@ class TestMotion:
         assert theirs[1] > 0.05
         assert np.linalg.norm((ours - theirs)[:2]) < 0.1 * theirs[1]
 
+    @pytest.mark.long
     @pytest.mark.parametrize("name", ["aiko-lateral", "aiko-lateral-isotropic"])
     def test_converges(self, name):
         """Errors of a flat robot's path fall like the step."""
@@ -265,6 +266,7 @@ class TestMotion:
         assert errors[0] < 0.05 * np.ptp(finest, axis=0).max()
         assert max(errors[1] / errors[0], errors[2] / errors[1]) < 0.6
 
+    @pytest.mark.long
     def test_converges_through_impacts(self):
         """A robot that lifts its links and puts them down; and the velocity that steps of 1 ms give."""
         setup = gallery.load("aiko-sidewinding").setup()

@@ -306,6 +306,28 @@ def test_failed_computation_without_a_file(undula, here):
     assert not list(here.iterdir())
 
 
+def test_a_start_that_cannot_be_computed_is_one_sentence(undula, here):
+    code, out, err = undula(*SET, "length=1e-300", *SHORT, "--out", "x.nc", "--plot", "figures", "--json")
+    assert code == 3 and err.count("\n") == 1 and "at the start" in err
+    found = json.loads(out)
+    assert found["status"] == "failed" and found["steps"] == 0 and found["files"] == {}
+    assert not list(here.iterdir())
+
+
+def test_doubtful_run_keeps_its_samples(undula, here, monkeypatch):
+    from undula.integrate import run
+    from undula.io.netcdf import load
+    from undula.view import plots
+
+    monkeypatch.setattr(plots, "write_figures", lambda data, folder: [folder / data.attrs["status"]])
+    monkeypatch.setattr(run, "conclude", lambda *_: run.Verdict("doubtful", "something was not solved."))
+    code, out, err = undula(*RUN, *SHORT, "--out", "x.nc", "--plot", "figures", "--json")
+    assert code == 3 and err == "doubtful: something was not solved; the samples are in x.nc.\n"
+    found = json.loads(out)
+    assert found["status"] == "doubtful" and found["steps"] == 50 and found["files"]["plots"] == [os.path.join("figures", "doubtful")]
+    assert load("x.nc").attrs["status"] == "doubtful" and load("x.nc").sizes["time"] == 51
+
+
 def raising(error):
     def function(*_, **__):
         raise error
@@ -345,7 +367,8 @@ def test_process_prints_json_alone_and_keeps_what_it_compiled(here):
     done = subprocess.run(command, env=environment, capture_output=True, text=True)
     assert done.returncode == 0 and done.stderr == ""
     assert list(json.loads(done.stdout)) == RUN_KEYS
-    assert any("steps" in path.name for path in here.rglob("*-cache"))
+    kept = [path.name for path in here.rglob("*-cache")]
+    assert any("steps" in name for name in kept) and any("broadcast" in name for name in kept)  # tiny ones, too
 
 
 def test_unusable_cache_folder_breaks_nothing(monkeypatch, tmp_path):

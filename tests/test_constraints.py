@@ -7,10 +7,12 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 from scipy.integrate import solve_ivp
+from scipy.spatial.transform import Rotation
 
 import undula as un
 from undula import gallery
 from undula._quick import quick_options, quickly_compiled
+from undula.constraints.constraint import At, BodyMotion, velocities
 from undula.constraints.decompose import decompose
 from undula.constraints.rows import rows_of, tree_of
 from undula.gallery import bicycle_whipple as whipple
@@ -88,6 +90,48 @@ def test_closures_leave_the_freedom_of_their_joint(kind):
     assert_allclose(rows.gap, 0, atol=1e-12)
     assert_allclose(A[:, free], 0, atol=1e-12)
     assert np.linalg.matrix_rank(A) == 6 - len(free) == len(A)
+
+
+def test_frames_are_not_held_turned_by_pi():
+    """From a guess that is far off a body ends in the frame of its anchor, not opposite to it (document 002, (3.33))."""
+    system = one_body(un.Anchor("clamp", "body", (0.3, 0, 0), point=(0.1, 0, 0)))
+    for angle in (0.5, 1.4, 2.9, np.pi):
+        turn = Rotation.from_rotvec(angle * np.array([0.48, -0.8, 0.36]))
+        found = un.assemble(system, system.state(base_quaternion=turn.as_quat(scalar_first=True)))
+        assert_allclose(found.base.quaternion * np.sign(found.base.quaternion[0]), (1, 0, 0, 0), atol=1e-10)
+        assert_allclose(found.base.position, (0.2, 0, 0), atol=1e-10)
+
+
+HOLD_ROTATIONS = {
+    **{kind: un.Closure("c", "body", kind=kind) for kind in ("fixed", "revolute", "helical", "planar")},
+    "imposed": un.PrescribedFrame("c", "body", un.Constant((0.0, 0.0, 0.0)), holds=("rx", "ry", "rz")),
+}
+
+
+@pytest.mark.parametrize("kind", HOLD_ROTATIONS)
+def test_gaps_of_rotations_are_angles(kind):
+    """At any angle up to pi the gap has the length of the angle, and the rows are its rate along the motion."""
+    c = HOLD_ROTATIONS[kind]
+    hold = jax.jit(lambda at: c.gap(at)), jax.jit(lambda at: velocities(c, at))
+    V, W, h = np.array([0.3, -0.2, 0.1]), np.array([0.4, 0.7, -0.5]), 1e-6
+    for angle in (0.0, 1e-5, 1.4, np.pi - 0.02, np.pi - 1e-5, np.pi):
+        turn = Rotation.from_rotvec(angle * np.array([-0.8, 0.6, 0.0]))
+
+        def at(t, turn=turn):
+            R = turn * Rotation.from_rotvec(t * W)
+            body = BodyMotion(*(jnp.asarray(x) for x in (R.as_matrix(), t * turn.apply(V), V, W)))
+            world = BodyMotion(jnp.eye(3), *(jnp.zeros(3),) * 3)
+            return At(jnp.asarray(0.0), (body, world)[: len(c.bodies)], jnp.zeros(0), jnp.zeros(0))
+
+        gap, rate = hold[0](at(0.0)), hold[1](at(0.0))
+        rounded = angle > 3.13 and kind not in (
+            "fixed",
+            "imposed",
+        )  # axes that are opposite have no direction to lean to
+        assert_allclose(np.linalg.norm(gap), angle, atol=0.01 if rounded else 1e-9)
+        if angle < 3.13:  # beyond it, differences reach the other side
+            assert_allclose(rate, (hold[0](at(h)) - hold[0](at(-h))) / (2 * h), atol=1e-6)
+        assert np.all(np.isfinite(rate))
 
 
 def test_pendulum_held_by_a_closure_is_the_pendulum_on_a_joint():
@@ -239,6 +283,10 @@ def test_unknown_names_are_refused():
         un.Wheel("w", "body", radius=-1.0)
     with pytest.raises(un.ModelError, match="kind of the constraint 'c' = 'ball'; it must be one of fixed, revolute"):
         un.Closure("c", "body", kind="ball")
+    with pytest.raises(un.ModelError, match=r"'c' has the kind 'revolute' and holds \('x',\); give one of them"):
+        un.Closure("c", "body", kind="revolute", holds=("x",))
+    with pytest.raises(un.ModelError, match=r"'c' has the pitch 0\.1; only helical ones have a pitch"):
+        un.Closure("c", "body", kind="cylindrical", pitch=0.1)
     with pytest.raises(un.ModelError, match="wheel 'm' neither rolls nor holds sideways"):
         un.MecanumWheel("m", "body")
     b = un.Builder("slips")

@@ -158,6 +158,7 @@ class TestBall:
             assert_allclose(end.base.position[0], x, atol=1e-3)
             assert abs(end.base_twist[0]) < 1e-12
 
+    @pytest.mark.long
     def test_rolls_in_a_bowl(self):
         """It stays on the curved ground, and does not gain energy by being kept there."""
         radius = 1.0
@@ -334,7 +335,7 @@ class TestKernel:
         A, B = rng.normal(size=(3, n, n + 17)), jnp.asarray(rng.normal(size=(3, n, m)))
         H = jnp.asarray(A @ A.swapaxes(1, 2))
         U, X = jax.jit(jax.vmap(functools.partial(kernels.factor, interpret=True)))(H, B)
-        expected = jax.vmap(dense.factor)(H, B)
+        expected = jax.jit(jax.vmap(dense.factor))(H, B)
         assert_allclose(U, np.triu(expected[0]), atol=1e-12)
         assert_allclose(X, expected[1], atol=1e-11)
         few = B[..., :2]
@@ -411,21 +412,30 @@ class TestSolvers:
         ]
         assert_allclose(*both, atol=1e-9 * np.abs(both[0]).max())
 
-    @pytest.mark.parametrize("n", [23, 60])
+    @pytest.mark.parametrize("n", [23, 60, 260])
     def test_factor(self, rng, n):
         A = rng.normal(size=(n, n + 17))
         H, B = A @ A.T, rng.normal(size=(n, 7))
-        U, X = (np.asarray(x) for x in dense.factor(jnp.asarray(H), jnp.asarray(B)))
+        U, X = (np.asarray(x) for x in jax.jit(dense.factor)(H, B))
         U = np.triu(U)
         assert_allclose(U.T @ U, H, atol=1e-10)
         for solve, matrix in ((dense.back_substituted, U), (dense.forward_substituted, U.T)):
             assert_allclose(matrix @ np.asarray(solve(jnp.asarray(U), jnp.asarray(B))), B, atol=1e-10)
         assert_allclose(U.T @ X, B, atol=1e-10)
 
+    def test_no_library_is_called_in_the_loop_of_a_long_robot(self):
+        """A call would keep XLA from compiling the loop whole, and make a step several times slower."""
+        setup = gallery.load("aiko-sidewinding").setup(n=50)  # 104 velocities
+        method = un.Moreau()
+        given = setup.system, setup.state, method.begin(Motion(setup.system, None, None), 0.0, setup.state)
+        steps = eqx.filter_jit(lambda *x: advance_steps(*x, 0, 10, 1e-3, integrator=method))
+        assert "lapack" not in steps.lower(*given).as_text().lower()
+
 
 class TestAiko:
     """Directions of document 003, invariances. Five links serve where all that matters is that it is the same robot."""
 
+    @pytest.mark.long
     def test_directions(self):
         moved = {}
         for name in ("aiko-lateral", "aiko-lateral-isotropic", "aiko-sidewinding"):
@@ -502,6 +512,7 @@ class TestGradients:
     def differences(self, function, h=1e-6):
         return [(function(self.at.at[i].add(h))[0] - function(self.at.at[i].add(-h))[0]) / (2 * h) for i in (0, 1)]
 
+    @pytest.mark.long
     def test_contacts_change(self):
         """Three links that lift and set down a sphere each, in reverse mode."""
         b = un.Builder("crawler")
@@ -561,6 +572,9 @@ class TestRefusals:
             (lambda: un.Coulomb(-0.1), "mu = -0.1; it must be at least 0"),
             (lambda: un.Coulomb(0.1, restitution=1.5), "restitution = 1.5; it must be between 0 and 1"),
             (lambda: un.Coulomb(0.1, across=0.5), "across = 0.5 needs a direction"),
+            (lambda: un.Coulomb(0.1, stribeck=(1.5, 0.0)), "stribeck = .1.5, 0.0.; its factor must be at least 0"),
+            (lambda: un.Viscous([1.0, -2.0]), "coefficient of a viscous slip law = .1.0, -2.0.; it must be at least 0"),
+            (lambda: un.RegularisedCoulomb(-0.3, 10.0), "friction of a Coulomb slip law = -0.3; it must be positive"),
             (lambda: un.Post((0, 0), -1.0), "radius of the post = -1.0 m; it must be positive"),
             (lambda: un.Posts([], 0.1), "places of the posts = .*; it must be one"),
             (lambda: un.Posts([(0, 0)], [0.1, 0.2]), "radii of the posts: 2 were given; there are 1 posts"),
@@ -571,6 +585,45 @@ class TestRefusals:
     def test_values(self, make, words):
         with pytest.raises(un.UndulaError, match=words):
             make()
+
+    def test_traced_numbers(self):
+        """A compiled motion with a number that is not allowed is NaN: it is not that of the absolute value."""
+        system = block(0.3, un.Coulomb(0.35))
+        start = system.state(base_position=(0, 0, 0.1))
+
+        def slid(**numbers):
+            keys = tuple(numbers)
+            law = system.contacts[0].law
+            changed = [jnp.full_like(getattr(law, key), numbers[key]) for key in keys]
+            other = eqx.tree_at(lambda s: [getattr(s.contacts[0].law, key) for key in keys], system, changed)
+            return other, float(final(other, start, 1e-3, 10)[0].base.position[0])
+
+        assert np.isfinite(slid(mu=0.1)[1]) and np.isfinite(slid(restitution=1.0)[1])
+        assert np.isnan(slid(mu=-0.35)[1])
+        assert np.isnan(slid(restitution=1.1)[1])
+        with pytest.raises(un.UndulaError, match="law of the contact 'corner0' has a number that is not allowed"):
+            un.run(slid(mu=-0.35)[0], start, t_end=0.1, dt=1e-3)
+
+    def test_traced_numbers_of_laws(self):
+        """The same for all numbers of the laws, and for sizes of sections, whose powers would lose a sign."""
+        given = dict(mu=0.3, rolling=0.1, spinning=0.1, restitution=0.5, stribeck=(1.2, 0.1))
+        wrong = dict(mu=-0.3, rolling=-0.1, spinning=-0.1, restitution=-0.5, stribeck=(1.2, -0.1))
+
+        @jax.jit
+        def rows(**numbers):
+            return un.Coulomb(**numbers).directions(jnp.array([0.0, 0, 1]), jnp.eye(3), 0.1, jnp.ones(3))
+
+        assert np.all(np.isfinite(rows(**given)))
+        for key in wrong:
+            assert np.isnan(rows(**(given | {key: wrong[key]}))).any()
+        slips = jax.jit(
+            lambda c, f: (un.Viscous(c).force(jnp.ones(1)), un.RegularisedCoulomb(f, 10.0).force(jnp.ones(1)))
+        )
+        assert_allclose(np.concatenate(slips(2.0, 0.3)), [-2, -3])
+        assert np.all(np.isnan(np.concatenate(slips(-2.0, -0.3))))
+        areas = jax.jit(lambda d, w: (un.Circle(d).area, un.Annulus(0.1, d).area, un.Rectangle(w, w).area))
+        assert_allclose(areas(0.05, 0.2), [np.pi * 0.05**2 / 4, np.pi * (0.1**2 - 0.05**2) / 4, 0.04])
+        assert np.all(np.isnan(areas(-0.05, -0.2)))
 
     def test_names(self):
         b = un.Builder("x")

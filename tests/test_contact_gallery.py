@@ -144,6 +144,9 @@ class TestWoodpecker:
         for dt in (1e-4, 2.5e-5):
             found, data = entry("woodpecker", dt=dt, save_every=round(1e-4 / dt), duration=0.3)
             assert found["beats"] == len(beats) == 2
+            assert data.contact_impacts.sel(contact="beak").values.sum() == len(beats)
+            pushed = data.contact_force_mean.sel(contact="beak", axis="x").values
+            assert np.count_nonzero(pushed) == len(beats)  # no beat falls between two samples
             errors.append(np.abs(data.position.values[:3000, 0] - path[::5, 0]).max())
         assert errors[0] < 5e-4 and errors[1] < 1e-4  # of 34 mm
         assert_allclose(found["frequency"], 1 / np.diff(beats)[0], rtol=5e-3)
@@ -282,6 +285,7 @@ class TestHopper:
         """It hops in the rhythm of its leg. In the air, the centre of mass is on a parabola."""
         found, data = entry("hopper")
         assert_allclose(found["hop_period"], 1 / 2.5, rtol=2e-3)
+        assert data.contact_impacts.values.sum() == found["hops"]  # one each, though the light foot shakes
         late = data.time.values > 5
         x = data.body_position.sel(body=["body", "foot"]).values[late]
         centre, t = (3.0 * x[:, 0] + 0.3 * x[:, 1]) / 3.3, data.time.values[late]

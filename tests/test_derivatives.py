@@ -86,7 +86,13 @@ def agree(f, points, directions):
             assert abs(reverse - forward) < 1e-10 * scale
 
 
-@pytest.mark.parametrize("name", FUNCTIONS)
+# what the others are made of; the rest waits for the full suite
+FOUNDATIONS = ("inverse_dynamics", "kinematics", "jacobians", "hybrid")
+
+
+@pytest.mark.parametrize(
+    "name", [n if n in FOUNDATIONS else pytest.param(n, marks=pytest.mark.long) for n in FUNCTIONS]
+)
 def test_derivatives_in_the_state_and_the_parameters(name):
     parameters, system_of = ravel_pytree([getattr(SYSTEM, p) for p in PARAMETERS])
     moving, state_of = flat_state(MOVING)
@@ -102,6 +108,7 @@ def test_derivatives_in_the_state_and_the_parameters(name):
     agree(f, points, [jnp.asarray(in_state), jnp.asarray(in_parameters)])
 
 
+@pytest.mark.long
 def test_gradient_through_a_simulation():
     vector, rebuild = flat_state(MOVING)
 
@@ -114,6 +121,7 @@ def test_gradient_through_a_simulation():
     agree(f, [x], [jnp.asarray(np.random.default_rng(3).normal(size=x.shape))])
 
 
+@pytest.mark.long
 def test_second_derivative_of_forward_dynamics():
     def f(m):
         return un.forward_dynamics(SYSTEM.replace(mass=SYSTEM.mass * m), MOVING, DV).v.sum()

@@ -378,6 +378,68 @@ def test_reconstruction_needs_a_driven_shape_and_a_free_base():
         un.reconstruct(b.build(), un.Pose.identity(), 0.1, 1)
 
 
+def wheeled_snake(laws, wheels=(0, 1, 2), slip=None):
+    """Three links of 0.4 m, each with a pair of wheels at its middle that does not slide sideways."""
+    b = un.Builder("snake", gravity=(0, 0, 0))
+    link = dict(mass=1.0, inertia=0.02)
+    b.base("link0", role="free", group="SE2", **link)
+    b.body("link1", "link0", un.Revolute(motion=laws[0]), position=(0.2, 0, 0), com=(0.2, 0, 0), **link)
+    b.body("link2", "link1", un.Revolute(motion=laws[1]), position=(0.4, 0, 0), com=(0.2, 0, 0), **link)
+    for k in wheels:
+        b.constrain(un.Skate(f"wheels{k}", f"link{k}", position=(0.2 if k else 0.0, 0, 0)), slip=slip)
+    return b.build()
+
+
+SNAKE_GAIT = un.Sinusoid(0.5, 1.5, 0.0, 0.8), un.Sinusoid(0.5, 1.5, np.pi / 2, 0.8)
+
+
+class TestWheeledSnake:
+    """Reconstruction by the rows of constraints."""
+
+    def test_against_the_kinematics(self):
+        """No wheel slides sideways: three equations for the velocities of the first link, integrated by SciPy."""
+
+        def angles(t):
+            phase = 1.5 * t + np.array([0, np.pi / 2])
+            return 0.8 + 0.5 * np.sin(phase), 0.75 * np.cos(phase)
+
+        def rates(t, y):
+            r, dr = angles(t)
+            heading = y[2] + np.array([0.0, r[0], r[0] + r[1]])
+            left = np.stack([-np.sin(heading), np.cos(heading)], 1)
+            # middles of the links: velocities as (x', y') plus turning rates of the links times levers
+            levers = 0.2 * np.array([[0, 0, 0], [1, 1, 0], [1, 2, 1]])
+            turn = np.array([[1, 0, 0], [1, 1, 0], [1, 1, 1]])  # rates of the headings from (first, r1', r2')
+            A, c = np.zeros((3, 3)), np.zeros(3)
+            for k in range(3):
+                velocity = (levers[k][:, None] * left).T @ turn  # (2, 3) over (first heading's rate, r1', r2')
+                A[k] = [*left[k], left[k] @ velocity[:, 0]]
+                c[k] = left[k] @ velocity[:, 1:] @ dr
+            assert abs(np.linalg.det(A)) > 1e-4
+            return np.linalg.solve(A, -c)
+
+        exact = scipy.integrate.solve_ivp(rates, (0, 4.0), [0.1, 0.2, 0.3], rtol=1e-11, atol=1e-12).y[:, -1]
+        turned = jnp.array([np.cos(0.15), 0, 0, np.sin(0.15)])
+        poses = reconstruct(wheeled_snake(SNAKE_GAIT), un.Pose(jnp.array([0.1, 0.2, 0.0]), turned), 0.01, 400)
+        assert poses.position.shape == (401, 3)
+        assert_allclose(poses.position[-1], [*exact[:2], 0], atol=1e-6)
+        w, _, _, z = np.asarray(poses.quaternion[-1])
+        assert_allclose(np.angle(np.exp(1j * (2 * np.arctan2(z, w) - exact[2]))), 0, atol=1e-6)
+
+    def test_refusals(self):
+        """A motion that takes forces, or that the rows do not give."""
+        start = un.Pose.identity()
+        with pytest.raises(un.UndulaError, match=r"2 rows do not determine the 3 velocities of its base.*use run"):
+            un.reconstruct(wheeled_snake(SNAKE_GAIT, (0, 1)), start, 0.01, 4)
+        with pytest.raises(un.UndulaError, match="its slip laws take forces; use run"):
+            un.reconstruct(wheeled_snake(SNAKE_GAIT, slip=un.Viscous(1.0)), start, 0.01, 4)
+        straight = wheeled_snake((un.Sinusoid(0.0, 1.0), un.Sinusoid(0.0, 1.0)))
+        with pytest.raises(
+            un.UndulaError, match="beyond t = 0 s: the rank of its rows is 2, which does not determine the 3"
+        ):
+            un.reconstruct(straight, start, 0.01, 4)
+
+
 # Fact 8: abelian groups
 
 

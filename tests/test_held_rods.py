@@ -2,6 +2,7 @@
 
 import jax.numpy as jnp
 import numpy as np
+import pytest
 from numpy.testing import assert_allclose
 
 import undula as un
@@ -77,6 +78,30 @@ class TestStatics:
         assert_allclose(at.reactions, [10 * 0.6 / 0.8, 20], atol=1e-8)
         assert at.directions.shape == (2, 0)
 
+    def test_loops_without_stress(self):
+        """Springs that are slack where the loop is closed, and a beam that is straight between its clamps: no force is left.
+
+        Under a weight that is small against the springs the linkage gives way in proportion to it.
+        """
+        system, rest = linkage()
+        slack = system.replace(gravity=np.zeros(3), stiffness=np.array([2.0, 3.0, 4.0]), rest=rest.q)
+        start = slack.state({"crank": 0.8, "coupler": -0.7, "rocker": -1.2})
+        at = un.equilibrium(slack, start)
+        assert_allclose(at.state.q, rest.q, atol=1e-9)
+        assert_allclose(at.reactions, 0, atol=1e-9)
+        assert at.stable and at.iterations < 20
+        moved = []
+        for weight in (1e-5, 3e-5):
+            loaded = slack.replace(gravity=(0, 0, -weight))
+            assert un.tangent_stiffness(loaded, rest).residual > 1e-6
+            moved.append(un.equilibrium(loaded, start).state.q - rest.q)
+        assert np.abs(moved[0]).max() > 1e-8
+        assert_allclose(moved[1], 3 * moved[0], rtol=1e-3, atol=1e-10)
+        straight = beam(8, nodes=20, order=6).replace(gravity=np.zeros(3))
+        at = un.equilibrium(straight, straight.state(0.3 * np.cos(np.arange(8))))
+        assert_allclose(at.state.q, 0, atol=1e-9)
+        assert at.iterations < 20
+
     def test_linkage_hangs_where_its_energy_is_least(self):
         system, start = linkage()
         at = un.equilibrium(system, start)
@@ -101,6 +126,7 @@ class TestStatics:
         roots = np.array([4.730040744863, 7.853204624095])
         assert_allclose(np.sqrt(un.natural_modes(system, at).frequencies[:2]), roots * 10, rtol=1e-5)
 
+    @pytest.mark.long
     def test_twisted_shaft(self):
         """Greenhill's torque: M L / EI = 2 x with tan x = x, whatever GJ is."""
         entry = gallery.load("helical-buckling")
@@ -111,6 +137,7 @@ class TestStatics:
 
 
 class TestSteps:
+    @pytest.mark.long
     def test_order_two(self):
         """A linkage against explicit steps of order four that are much shorter."""
         system, start = linkage()

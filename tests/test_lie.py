@@ -275,6 +275,44 @@ def test_group_axioms(a, b, c, point):
     assert_allclose(rotation(a), matrix(a)[:3, :3], atol=2e-15)
 
 
+@jax.jit
+def everything(a, b, point):
+    return a.rotation, a @ b, a.inverse(), a.apply(point), se3.log(a), se3.adjoint(a)
+
+
+@pytest.mark.parametrize("batch", [(), (1,), (2,), (4,), (8,), (3, 4)])
+def test_poses_in_batches(batch, rng):
+    """Leading axes are a batch, also of four; SciPy's rotations, pose by pose."""
+    p, x = rng.normal(size=(*batch, 3)), rng.normal(size=(*batch, 3))
+    q = rng.normal(size=(*batch, 4))
+    q /= np.linalg.norm(q, axis=-1, keepdims=True)
+    a, b = (un.Pose(jnp.asarray(p), jnp.asarray(q)), un.Pose(jnp.asarray(x), jnp.asarray(np.roll(q, 1, -1))))
+    R, product, inverse, moved, xi, Ad = everything(a, b, jnp.asarray(x))
+    shapes = [y.shape[len(batch) :] for y in (R, product.position, product.quaternion, inverse.position, moved, xi, Ad)]
+    assert shapes == [(3, 3), (3,), (4,), (3,), (3,), (6,), (6, 6)]
+    for k in np.ndindex(batch):
+        S, T = (Rotation.from_quat(g.quaternion[k], scalar_first=True) for g in (a, b))
+        assert_allclose(R[k], S.as_matrix(), atol=1e-14)
+        assert_allclose(product.position[k], p[k] + S.apply(x[k]), atol=1e-14)
+        both = Rotation.from_quat(product.quaternion[k], scalar_first=True)
+        assert_allclose(both.as_matrix(), (S * T).as_matrix(), atol=1e-14)
+        assert_allclose(inverse.position[k], -S.inv().apply(p[k]), atol=1e-14)
+        assert_allclose(moved[k], p[k] + S.apply(x[k]), atol=1e-14)
+        assert_allclose(np.abs(xi[k][3:]), np.abs(S.as_rotvec()), atol=1e-12)
+        assert_allclose(Ad[k][:3, 3:], hat(p[k]) @ S.as_matrix(), atol=1e-14)
+    one = un.Pose.identity()
+    mixed = jax.eval_shape(lambda a: ((one @ a).position, (a @ one).position, one.apply(a.position)), a)
+    assert {y.shape for y in mixed} == {(*batch, 3)}
+
+
+def test_single_poses_trace_as_plain_formulas():
+    """Batches cost nothing where there are none: the same operations as written out."""
+    p, q, x = jnp.zeros(3), jnp.array([1.0, 0, 0, 0]), jnp.ones(3)
+    pose = jax.make_jaxpr(lambda p, q, x: un.Pose(p, q).apply(x))(p, q, x)
+    plain = jax.make_jaxpr(lambda p, q, x: p + small.matvec(so3.to_matrix(q), x))(p, q, x)
+    assert str(pose) == str(plain)
+
+
 @given(twists, twists, vectors(6), vectors(6))
 def test_adjoint_identities(x, y, eta, F):
     g, h = pose(x), pose(y)

@@ -136,6 +136,7 @@ def test_driven_coordinates():
 # Rods
 
 
+@pytest.mark.long
 def test_energy_of_a_released_rod():
     """Fact 13: the soft cantilever of the document keeps its energy to 2e-4 with Newmark's method."""
     setup = gallery.load("cantilever-soft").setup(modes=3)
@@ -144,6 +145,7 @@ def test_energy_of_a_released_rod():
     assert run.ok and np.ptp(energy) < 2e-4 * np.abs(energy[0])
 
 
+@pytest.mark.long
 def test_exact_tangent():
     """Newton's method with the exact tangent and with the matrix that is kept find the same motion."""
     system = rod(2, gravity=(0, -9.81, 0))
@@ -232,6 +234,7 @@ def test_explicit_steps_of_the_same_model():
     assert_allclose(a.q, b.q, atol=2e-4)
 
 
+@pytest.mark.long
 def test_gradients_of_a_motion():
     """Tip after 1 s with respect to E, the length and a tension, through the builder and the implicit steps, against
     differences."""

@@ -1,5 +1,7 @@
 """Rods as joints: kinematics, inertia, loads and statics against closed forms, elliptic integrals and finite differences."""
 
+import re
+
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -13,6 +15,8 @@ import undula as un
 from undula._quick import quickly_compiled
 from undula.model.system import displaced
 from undula.rods import basis, magnus
+from undula.rods.actuators import Tension, warn_of_pushing
+from undula.rods.pieces import piece_turns
 from undula.rods.rod import RodPlan
 
 EI = 2.0
@@ -145,7 +149,45 @@ class TestBasis:
         assert system.coordinate_names == ("tip.Kx1", "tip.Ky1", "tip.Ky2", "tip.Kz1", "tip.Kz2", "tip.Kz3")
 
 
+def straight(X, t):
+    return jnp.array([1.0, 0, 0, 0, 0, 0])
+
+
+def wound(X, t):
+    return jnp.array([1.0, 0, 0, 0, 0, 100.0])
+
+
+def one_entry(i, j):
+    return np.eye(6)[:, [i]] * np.eye(6)[j]
+
+
 class TestSections:
+    def test_whole_inertia(self):
+        """A section of 3 kg/m beside the axis, turned: its kinetic energy is the same as with its parts."""
+        rng = np.random.default_rng(0)
+        points, masses = rng.normal(size=(5, 3)) * [0, 0.1, 0.1], rng.uniform(0.2, 1.0, 5)
+        M = np.zeros((6, 6))
+        for r, m in zip(points, masses):
+            to_point = np.hstack([np.eye(3), np.cross(np.eye(3), r).T])  # velocity of the point, from (V, W)
+            M += m * to_point.T @ to_point
+        plan = RodPlan("r", un.Rod(stiffness=np.ones(6), inertia=M, nodes=3))
+        mass, com, inertia = (sum(x) for x in zip(*plan.inertials()))
+        assert mass == pytest.approx(masses.sum())
+        assert_allclose(com / 3, masses @ points / masses.sum(), atol=1e-14)
+        away = points - masses @ points / masses.sum()
+        assert_allclose(
+            inertia, sum(m * ((r @ r) * np.eye(3) - np.outer(r, r)) for m, r in zip(masses, away)), atol=1e-14
+        )
+
+    def test_traced_inertia_that_is_not_a_sections(self):
+        """It cannot be refused when compiling: it becomes NaN."""
+
+        def mass(m):
+            lopsided = m * jnp.array([1.0, 2, 1, 1, 1, 1])
+            return RodPlan("r", un.Rod(stiffness=np.ones(6), inertia=lopsided, modes=1, nodes=1)).inertials()[0][0]
+
+        assert np.isnan(jax.jit(mass)(1.0))
+
     def test_numbers(self):
         """Second moments by integration over the section, Saint-Venant's constants from tables."""
         y = (np.arange(2000) + 0.5) / 2000 - 0.5
@@ -399,6 +441,7 @@ class TestStatics:
         assert_allclose(found, [x, 0, z], atol=1e-8)
         assert -float(state.q[0]) == pytest.approx(angle, abs=1e-8)
 
+    @pytest.mark.long
     def test_modes_converge_spectrally(self):
         x, z, force = elastica(1.2)
         errors = []
@@ -481,14 +524,44 @@ class TestRefusals:
             (dict(damping=-0.1), "damping of the rod 'tip' = -0.1 s; it must not be negative"),
             (dict(rest=1.0), "rest of the rod 'tip' has no effect"),
             (dict(modes={"Kz": 2, "Gx": 1}), "it has no strain 'Gx'"),
-            (dict(stiffness=(1, 2)), "stiffness of the rod 'tip' has the shape (2,)"),
+            (dict(stiffness=(1, 2), E=None), "stiffness of the rod 'tip' has the shape (2,)"),
+            (dict(stiffness=np.eye(6) + np.eye(6, k=1), E=None), "stiffness of the rod 'tip' is not symmetric"),
+            (dict(stiffness=np.ones(6)), "E of the rod 'tip' would not be used: its stiffness is given"),
+            (dict(stiffness=np.ones(6), G=1e5), "E and G of the rod 'tip' would not be used: its stiffness is given"),
+            (dict(inertia=np.ones(6)), "density of the rod 'tip' would not be used: its inertia is given"),
+            (
+                dict(section=None, inertia=np.ones(6), density=None),
+                "E of the rod 'tip' would not be used: it has no sec",
+            ),
+            (dict(E=None, G=1e5, motion=un.Constant(0.0)), "G of the rod 'tip' would not be used: it has no E"),
+            (
+                dict(E=None, damping=0.1, motion=un.Constant(0.0)),
+                "damping of the rod 'tip' would not be used: it is a tim",
+            ),
+            (dict(strain=straight), "E of the rod 'tip' would not be used: an imposed strain needs no elasticity"),
+            (dict(strain=straight, E=None), "modes of the rod 'tip' would not be used: an imposed strain has no basis"),
+            (
+                dict(strain=straight, E=None, modes=None, role="forced"),
+                "role of the rod 'tip' = 'forced'; a rod with an",
+            ),
+            (dict(inertia=(1, 2, 1, 0, 0, 0), density=None), "the entry (Vy, Vy) = 2 would not be used"),
+            (
+                dict(inertia=np.eye(6) + 0.1 * (np.eye(6, k=1) + np.eye(6, k=-1)), density=None),
+                "the entry (Vx, Vy) = 0.1",
+            ),
+            (dict(inertia=np.eye(6) + 0.1 * one_entry(5, 1), density=None), "the entry (Vy, Wz) = 0 would not be used"),
+            (dict(reference=(1, 0, 0, 0, 0, 30.0)), "cannot be built: piece 6 of 10 of the rod 'tip', between X = 0."),
+            (
+                dict(E=None, modes=None, strain=wound),
+                "cannot be built: piece 11 of 20 of the rod 'tip', between X = 0.",
+            ),
         ],
     )
     def test_rod(self, given, words):
         options = dict(length=1.0, section=un.Circle(0.01), E=1e6, density=1e3, strains="planar-kirchhoff", modes=2)
         b = un.Builder("x")
         b.base("ground")
-        with pytest.raises(un.ModelError, match=words.replace("(", r"\(").replace(")", r"\)").replace("^", r"\^")):
+        with pytest.raises(un.ModelError, match=re.escape(words)):
             b.body("tip", "ground", un.Rod(**(options | given)))
             b.build()
 
@@ -512,10 +585,48 @@ class TestRefusals:
             self.finger().tendon("t", "tip", (0.0, 0.0))
         with pytest.raises(un.UndulaError, match=r"tension of the tendon 't' = -1\.0; it must be at least 0"):
             self.finger().tendon("t", "tip", (0.0, 0.0), tension=-1.0)
+        law = un.Polynomial([1.0, -1.0])
+        tendon = Tension(*(jnp.zeros((2, 3, 1)),) * 2, jnp.zeros((2, 1)), law, name="t", group=0, member=0)
+        with pytest.warns(un.UndulaWarning, match=r"tendons that push.*'t' from t = 1\.5 s"):
+            warn_of_pushing((tendon,), np.array([0.0, 1.0, 1.5, 2.0]), (np.array([[1.0], [0.0], [-0.5], [-1.0]]), None))
         b = self.finger()
         b.tendon("t", "tip", (0.05, 0.0), tension=1.0)
         with pytest.warns(un.UndulaWarning, match="leaves the section"):
             b.build()
+
+    def test_turns_beyond_pi(self):
+        """Ten pieces of a metre: 30 rad along it are too much for the longest of them, 20 are not."""
+        system = rod(1)
+        longest = np.diff(np.asarray(system.rods[0].abscissae)[0]).max()
+        assert_allclose(piece_turns(system.rods[0], np.array([[20.0]])).max(), 20.0 * longest, rtol=1e-12)
+        system.state([0.99 * np.pi / longest])
+        with pytest.raises(
+            un.UndulaError, match=r"state cannot be represented: piece \d+ of 10 of the rod 'tip', between X"
+        ):
+            system.state([1.01 * np.pi / longest])
+        start = system.state()
+        start = un.State(start.base, start.q + 400.0, start.base_twist, start.v)
+        for function in (un.equilibrium, un.spatial_error, un.run):
+            with pytest.raises(
+                un.UndulaError, match=r"of the rod 'tip', between X = .* a piece can turn by at most pi"
+            ):
+                function(system, start)
+
+    def test_a_run_that_winds_up(self):
+        """A curvature that grows by 60 a second: a run of two pieces fails where the longer one, of 2/3 m, turns by pi."""
+        system = rod(1, nodes=2, motion=un.Polynomial([0.0, 60.0]))
+        run = un.run(system, t_end=0.1, dt=0.01, save_every=1)
+        assert run.status == "failed"
+        assert run.message.startswith(
+            "piece 2 of 2 of the rod 'tip', between X = 0.3333 and 1 m, turns by 3.2 rad at t = 0.08"
+        )
+        assert float(run.data.time[-1]) == pytest.approx(0.07)
+        assert set(run.data.effort_unit.values) == {"N m^2"} and run.data.effort.attrs["units"] == "N m^2"
+
+    def test_units_of_efforts(self):
+        """The power of an effort is W: N m^2 at a curvature, N m at a stretch."""
+        top = rod(1, "extensible-kirchhoff").topology
+        assert dict(zip(top.units, top.effort_units)) == {"1": "N m", "1/m": "N m^2"}
 
     def test_loads(self):
         with pytest.raises(un.UndulaError, match=r"force of the load on 'tip'.*not finite"):

@@ -3,10 +3,15 @@
 import base64
 import json
 import re
+import socket
+import threading
 from pathlib import Path
+from urllib.error import HTTPError
+from urllib.request import Request, urlopen
 
 import jax.numpy as jnp
 import matplotlib
+import msgspec
 import numpy as np
 import pytest
 import xarray as xr
@@ -14,7 +19,7 @@ import xarray as xr
 import undula as un
 from undula.contact.candidates import surroundings
 from undula.io import netcdf
-from undula.view import page, plots, shapes
+from undula.view import guard, page, plots, shapes
 
 
 def _arm(name, base_role):
@@ -300,7 +305,6 @@ def test_the_number_of_frames_is_bounded(fixed):
 
 def _recording(path: Path) -> dict:
     """What the page plays: viser's recording is zstd over msgpack, in base64."""
-    import msgspec
     import zstandard
 
     text = re.search(r'__VISER_EMBED_DATA__="([^"]+)"', path.read_text(encoding="utf-8")).group(1)
@@ -368,8 +372,6 @@ def test_the_camera_sees_the_whole_box():
 
 
 def test_a_page_is_served_and_stopped(fixed, capsys):
-    from urllib.request import urlopen
-
     server = page.serve(fixed, port=0, block=False)
     try:
         address = re.search(r"http://localhost:(\d+)", capsys.readouterr().out)
@@ -482,3 +484,101 @@ def test_unknown_surroundings_are_refused(touched):
     bare = touched.assign_attrs()
     del bare.attrs["surroundings"]  # a file of an older version
     assert shapes.surroundings(bare) == []
+
+
+# Who may see a page.
+
+
+@pytest.fixture(scope="module")
+def server(fixed):
+    server = page.serve(fixed, port=0, block=False)
+    yield server
+    server.stop()
+
+
+class TestGuard:
+    def connect(self, server, origin, host="127.0.0.1", message=None):
+        """What a WebSocket gets: "open", or the status of the refusal."""
+        import viser
+        from websockets.exceptions import InvalidStatus
+        from websockets.sync.client import connect
+
+        port = server.get_port()
+        origin = origin.format(port=port) if origin else None
+        try:
+            with connect(
+                f"ws://{host}:{port}",
+                sock=socket.create_connection(("127.0.0.1", port)),
+                origin=origin,
+                subprotocols=[f"viser-v{viser.__version__}"],
+            ) as client:
+                assert client.recv(timeout=20)
+                if message is not None:
+                    client.send(msgspec.msgpack.encode(message.as_serializable_dict([])))
+                    client.ping().wait(20)  # the server has read what came before
+                return "open"
+        except InvalidStatus as refusal:
+            return refusal.response.status_code
+
+    @pytest.mark.parametrize("host", ["127.0.0.1", "localhost"])
+    def test_the_page_itself_connects(self, server, host):
+        assert self.connect(server, f"http://{host}:{{port}}", host) == "open"
+
+    @pytest.mark.parametrize(
+        "origin",
+        [
+            "http://evil.example",
+            "http://localhost.evil.example:{port}",
+            "http://localhost:1",  # another page of this machine
+            "https://localhost:{port}",
+            "null",
+            None,
+        ],
+    )
+    def test_other_pages_do_not(self, server, origin):
+        assert self.connect(server, origin) == 403
+
+    def test_names_that_others_made_lead_here_do_not(self, server):
+        assert self.connect(server, "http://evil.example:{port}", "evil.example") == 403
+        for host, status in (("evil.example", 403), ("127.0.0.1", 200), (f"localhost:{server.get_port()}", 200)):
+            request = Request(f"http://127.0.0.1:{server.get_port()}", headers={"Host": host})
+            try:
+                assert urlopen(request, timeout=20).status == status
+            except HTTPError as refusal:
+                assert refusal.code == status
+
+    def test_nobody_can_share_the_page(self, server, monkeypatch):
+        from viser import _messages, _viser
+
+        opened, asked = [], threading.Event()
+        monkeypatch.setattr(_viser, "ViserTunnel", lambda *args: opened.append(args))
+        server._websock_server.register_handler(_messages.ShareUrlRequest, lambda *_: asked.set())
+        assert self.connect(server, "http://localhost:{port}", message=_messages.ShareUrlRequest()) == "open"
+        assert asked.wait(20)
+        server._thread_executor.submit(lambda: None).result(20)  # what the message started has been done
+        assert not opened and server._share_tunnel is None and server.request_share_url() is None
+
+    def test_another_viser_is_refused_in_one_sentence(self, fixed, monkeypatch):
+        import viser
+
+        monkeypatch.setattr(viser, "__version__", "1.2.0")
+        with pytest.raises(un.UndulaError, match=r"viser 1\.2\.0 is installed, .* install 'viser>=1\.1,<1\.2'\."):
+            page.serve(fixed, port=0, block=False)
+        monkeypatch.undo()
+        monkeypatch.delattr(viser.ViserServer, "request_share_url")
+        with pytest.raises(un.UndulaError, match="shares pages in an unknown way"):
+            page.serve(fixed, port=0, block=False)
+
+    def test_a_server_on_every_address_has_all_its_numbers(self):
+        from websockets.datastructures import Headers
+
+        for host, name, allowed in (
+            ("0.0.0.0", "192.0.2.7", True),
+            ("0.0.0.0", "evil.example", False),
+            ("127.0.0.1", "192.0.2.7", False),
+            ("192.0.2.7", "192.0.2.7", True),
+        ):
+            headers = Headers(Host=f"{name}:8080", Origin=f"http://{name}:8080", Upgrade="websocket")
+            assert guard.is_allowed(headers, host) is allowed
+        twice = Headers([("Host", "localhost"), ("Host", "evil.example")])
+        assert not guard.is_allowed(twice, "127.0.0.1")

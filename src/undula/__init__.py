@@ -1,8 +1,10 @@
 """undula: locomotion dynamics of robots and animals that change shape.
 
-Every public name is here, once. Start with `Builder` or `load_urdf`, then `run`. The first import, `_startup`, sets
-options that JAX reads when it starts.
+Every public name is here, once. Start with `Builder` or `load_urdf`, then `run`. The first imports are `_early`, for the
+command, and `_startup`, which sets options that JAX reads when it starts.
 """
+
+from undula import _early  # noqa: F401, I001  (before all that is slow to import)
 
 from undula._startup import UndulaWarning as UndulaWarning, fast_loops_active as fast_loops_active
 from undula._version import __version__ as __version__
@@ -31,14 +33,16 @@ from undula.actuation.samples import (
 from undula.batch.lanes import lanes as lanes
 from undula.constraints.assembly import admissible as admissible, assemble as assemble
 from undula.constraints.classify import Class as Class, classify as classify
-from undula.constraints.constraint import At as At, BodyMotion as BodyMotion, Constraint as Constraint
-from undula.constraints.kinds import (
+from undula.constraints.closures import (
     Anchor as Anchor,
     Closure as Closure,
+    PrescribedFrame as PrescribedFrame,
+)
+from undula.constraints.constraint import At as At, BodyMotion as BodyMotion, Constraint as Constraint
+from undula.constraints.kinds import (
     Coupling as Coupling,
     MecanumWheel as MecanumWheel,
     PointOnPlane as PointOnPlane,
-    PrescribedFrame as PrescribedFrame,
     PrescribedPoint as PrescribedPoint,
     RollingDisc as RollingDisc,
     RollingSphere as RollingSphere,
@@ -93,9 +97,9 @@ from undula.dynamics.model import (
 from undula.geometry.connection import (
     connection as connection,
     kinematic_connection as kinematic_connection,
-    reconstruct as reconstruct,
     resting_twist as resting_twist,
 )
+from undula.geometry.reconstruct import reconstruct as reconstruct
 from undula.integrate.base import Integrator as Integrator, move as move
 from undula.integrate.euler import SemiImplicitEuler as SemiImplicitEuler
 from undula.integrate.implicit import (

@@ -1,13 +1,13 @@
 """The `undula` command. It checks, calls the library and prints; it computes nothing itself.
 
-Exit status: 0 done; 2 bad input, with one sentence on stderr and nothing written; 3 the computation failed,
-and the samples before the failure are saved; 130 interrupted. What is slow to import is imported by the
-command that needs it.
+Exit status: 0 done; 2 bad input, with one sentence on stderr and nothing written; 3 the computation failed (the samples
+before the failure are saved) or is doubtful, or what was asked for could not be written; 130 interrupted by a signal,
+samples kept. What is slow to import is imported by the command that needs it.
 """
 
 import sys
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import redirect_stdout
 from pathlib import Path
 from typing import Annotated, Any
@@ -33,6 +33,7 @@ from undula.command.output import (
     complain,
     describe,
     empty_report,
+    fail,
     failure,
     print_json,
     print_summary,
@@ -43,9 +44,11 @@ from undula.command.output import (
     with_unit,
     write,
 )
-from undula.model.errors import UndulaError
+from undula.command.signals import current, listening
+from undula.command.streams import give_up_output, guarded_output
+from undula.model.errors import OutputError, UndulaError
 
-STATUS = {"ok": DONE, "failed": FAILED, "interrupted": INTERRUPTED}
+STATUS = {"ok": DONE, "doubtful": FAILED, "failed": FAILED, "interrupted": INTERRUPTED}
 UsageError: Any = typer.BadParameter.__bases__[0]  # newer versions of typer have their own copy of click
 
 app = typer.Typer(name="undula", add_completion=False, pretty_exceptions_enable=False)
@@ -57,16 +60,26 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object and 
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Runs the command with these arguments (those of the process by default), then exits."""
-    with warnings.catch_warnings():
+    with warnings.catch_warnings(), listening(), guarded_output() as output:
         warnings.showwarning = lambda message, *_, **__: complain(f"warning: {message}")
         warnings.filterwarnings("always", category=UndulaWarning)
-        sys.exit(_status(arguments))
+        status = _status(arguments)
+        if not output.failed:
+            try:
+                output.flush()
+            except OutputError as error:
+                status = fail(str(error))
+        if output.failed:
+            give_up_output()
+    sys.exit(status)
 
 
 def _status(arguments: Sequence[str] | None) -> int:
     try:
         given = sys.argv[1:] if arguments is None else arguments
         return app(args=given or ["--help"], prog_name="undula", standalone_mode=False) or DONE
+    except OutputError as error:
+        return fail(str(error))
     except UsageError as error:
         where = error.ctx.command_path if error.ctx else "undula"
         return refuse(f"{error.format_message().rstrip('.')}; see `{where} --help`.")
@@ -163,6 +176,7 @@ def run(
 ) -> int:
     """Simulates a scenario of the gallery, saves and draws what is asked for."""
     from undula.gallery.scenario import run_scenario
+    from undula.io.partial import PartialFile
 
     scenario = load_scenario(name)
     parameters = scenario.values(parse_settings(settings or []))
@@ -171,21 +185,34 @@ def run(
     keep_compiled()
 
     report = empty_report(scenario.name, parameters, times)
+    signals = current()
+    partial = None if out is None else PartialFile(out)
+
+    def on_samples(count: int, since: Callable[[int], Any]) -> None:
+        signals.patient = True  # there is something to lose now
+        if partial is not None:
+            partial.offer(count, since)
+        signals.stop_if_asked()
+
     with redirect_stdout(sys.stderr):  # whatever a library prints must not get between us and the JSON
         try:
             with progress_bar(sys.stderr.isatty() and not (quiet or as_json)) as progress:
-                result = run_scenario(scenario, parameters, **times, progress=progress)
+                result = run_scenario(scenario, parameters, **times, progress=progress, on_samples=on_samples)
         except KeyboardInterrupt:
             complain("interrupted: nothing was saved.")
             return INTERRUPTED
         except (RuntimeError, MemoryError) as error:  # XLA's and equinox's errors are RuntimeErrors
             report["message"] = f"{type(error).__name__}: {error}"
         else:
-            report |= results(result, times)
-            write(result.run.data, report, out, plot, html)
+            report |= results(result)
+            write(result.run.data, report, out, plot, html, signals)
+        if partial is not None:
+            partial.close(keep="data" not in report["files"])
+            if partial.published:
+                report["files"]["partial"] = str(partial.path)
     (print_json if as_json else print_summary)(report)
     if report["status"] != "ok":
-        complain(failure(report))
+        complain(failure(report, out))
     return STATUS[report["status"]]
 
 
@@ -216,6 +243,7 @@ def view(
     data = open_run(file)
     from undula.view.page import serve
 
+    current().raising = True
     try:
         serve(data, port=number, block=True)
     except KeyboardInterrupt:  # the way to end it

@@ -1,12 +1,13 @@
 """What the user gave: checked before anything runs, refused in one sentence."""
 
 import difflib
+import errno
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from undula.model.errors import UndulaError
+from undula.model.errors import OutputError, UndulaError
 
 if TYPE_CHECKING:
     from undula.gallery.scenario import Scenario
@@ -77,7 +78,7 @@ def check_file(name: str, path: Path) -> None:
             raise UndulaError(f"{name} = {path} is not allowed; the folder {path.parent} does not exist.")
         check_writable(path.parent)
     except OSError as error:
-        raise UndulaError(f"{name} = {path} is not allowed; it cannot be written ({error.strerror}).") from None
+        raise _refusal(name, path, error) from None
 
 
 def check_folder(name: str, path: Path) -> None:
@@ -88,7 +89,13 @@ def check_folder(name: str, path: Path) -> None:
             raise UndulaError(f"{name} = {path} is not allowed; {first} is a file, and must be a folder.")
         check_writable(first)
     except OSError as error:
-        raise UndulaError(f"{name} = {path} is not allowed; it cannot be written ({error.strerror}).") from None
+        raise _refusal(name, path, error) from None
+
+
+def _refusal(name: str, path: Path, error: OSError) -> UndulaError:
+    if error.errno in (errno.ENOSPC, errno.EDQUOT):
+        return OutputError(f"cannot write {name} = {path}: {str(error.strerror).lower()}.")
+    return UndulaError(f"{name} = {path} is not allowed; it cannot be written ({error.strerror}).")
 
 
 def check_writable(folder: Path) -> None:

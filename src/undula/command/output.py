@@ -4,16 +4,18 @@ import json
 import math
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from undula.model.errors import UndulaError
 
 if TYPE_CHECKING:
+    from undula.command.signals import Signals
     from undula.gallery.scenario import Scenario, ScenarioRun
 
 DONE, REFUSED, FAILED, INTERRUPTED = 0, 2, 3, 130  # exit status of the command
+NOT_WRITTEN = "the results could not be written"
 
 
 def describe(scenario: "Scenario") -> dict[str, Any]:
@@ -47,26 +49,44 @@ def describe(scenario: "Scenario") -> dict[str, Any]:
     }
 
 
-def write(data: Any, report: dict[str, Any], out: Path | None, plot: Path | None, html: Path | None) -> None:
-    """Writes what was asked for and reports the files; a full disk is a failure, not bad input."""
+def write(
+    data: Any, report: dict[str, Any], out: Path | None, plot: Path | None, html: Path | None, signals: "Signals"
+) -> None:
+    """Writes what was asked for and reports the files; a full disk is a failure, not bad input.
+
+    The samples are written whatever signals come; the signal after the one that stopped the run leaves out the pictures.
+    """
     files = report["files"]
+    enough = 2 if report["status"] == "interrupted" else 1
     try:
-        if out is not None:
+        if out is not None and data.sizes["time"]:
             from undula.io.netcdf import save
 
             save(data, out)
             files["data"] = str(out)
-        if plot is not None and data.sizes["time"]:
-            from undula.view.plots import write_figures
-
-            files["plots"] = [str(path) for path in write_figures(data, plot)]
-        if html is not None and data.sizes["time"]:
-            from undula.view.page import write_html
-
-            write_html(data, html)
-            files["html"] = str(html)
+        for key, where, draw in (("plots", plot, _draw_figures), ("html", html, _draw_page)):
+            if where is None or not data.sizes["time"]:
+                continue
+            if len(signals.received) >= enough:
+                stopped = report["message"] if enough == 2 else f"stopped by {signals.source} after the run."
+                report |= {"status": "interrupted", "message": f"{stopped.rstrip('.')}; not everything was drawn."}
+                break
+            files[key] = draw(data, where)
     except (OSError, UndulaError) as error:
-        report |= {"status": "failed", "message": f"the results could not be written: {error}"}
+        report |= {"status": "failed", "message": f"{NOT_WRITTEN}: {error}"}
+
+
+def _draw_figures(data: Any, folder: Path) -> list[str]:
+    from undula.view.plots import write_figures
+
+    return [str(path) for path in write_figures(data, folder)]
+
+
+def _draw_page(data: Any, path: Path) -> str:
+    from undula.view.page import write_html
+
+    write_html(data, path)
+    return str(path)
 
 
 def empty_report(name: str, parameters: dict[str, Any], times: dict[str, Any]) -> dict[str, Any]:
@@ -88,29 +108,33 @@ def empty_report(name: str, parameters: dict[str, Any], times: dict[str, Any]) -
     }
 
 
-def results(result: "ScenarioRun", times: dict[str, Any]) -> dict[str, Any]:
+def results(result: "ScenarioRun") -> dict[str, Any]:
+    """What was done, which is not always what was asked for: `t_end` is the time of the last sample."""
     done = result.run
-    dt = result.setup.dt if times["dt"] is None else times["dt"]
     return {
         "class": done.data.attrs["class"],
         "status": done.status,
         "message": done.message,
-        "t_end": result.setup.t_end if times["t_end"] is None else times["t_end"],
-        "dt": dt,
+        "t_end": float(done.data.time[-1]) if done.data.sizes["time"] else 0.0,
+        "dt": done.dt,
         "steps": done.steps,
         "compile_s": done.compile_s,
         "wall_s": done.wall_s,
-        "real_time_factor": done.steps * dt / done.wall_s,
+        "real_time_factor": done.steps * done.dt / done.wall_s,
         "metrics": result.metrics,
     }
 
 
-def failure(report: dict[str, Any]) -> str:
-    """One sentence: what happened, and where the samples before it are."""
-    if "data" in report["files"]:
-        kept = f"; the samples before it are in {report['files']['data']}"
-    else:
-        kept = "; --out would have saved the samples before it" if report["steps"] else ""
+def failure(report: dict[str, Any], out: Path | None) -> str:
+    """One sentence: what happened, and where the samples are."""
+    files, kept = report["files"], ""
+    samples = "the samples" if report["status"] == "doubtful" else "the samples before it"
+    if "data" in files:
+        kept = f"; {samples} are in {files['data']}"
+    elif "partial" in files:
+        kept = f"; the samples of its first part are in {files['partial']}"
+    elif out is None and report["steps"] and not report["message"].startswith(NOT_WRITTEN):
+        kept = f"; --out would have saved {samples}"
     return f"{report['status']}: {report['message'].rstrip('.')}{kept}."
 
 
@@ -136,7 +160,10 @@ def print_table(columns: Sequence[str], rows: Sequence[Sequence[Any]], title: st
     for row in rows:
         table.add_row(*(Text(words(value)) for value in row))
     width = None if sys.stdout.isatty() else 160  # a pipe has no width, and lines should stay whole
-    Console(file=sys.stdout, width=width, highlight=False).print(table)
+    console = Console(file=sys.stdout, width=width, highlight=False)
+    with console.capture() as text:  # rich itself ends the process when a pipe is closed
+        console.print(table)
+    print(text.get(), end="")
 
 
 def words(value: Any) -> str:
@@ -171,8 +198,14 @@ def refuse(sentence: str) -> int:
     return REFUSED
 
 
+def fail(sentence: str) -> int:
+    refuse(sentence)
+    return FAILED
+
+
 def complain(text: str) -> None:
-    print(text, file=sys.stderr)
+    with suppress(OSError):  # there is nowhere left to say it
+        print(text, file=sys.stderr, flush=True)
 
 
 @contextmanager

@@ -70,6 +70,13 @@ class Constraint(eqx.Module):
         """Velocity residuals that must vanish, linear in the velocities [m/s or rad/s]."""
         return jnp.zeros(0)
 
+    def undefined(self, at: At) -> str:
+        """Why the constraint has no meaning in these poses, as a clause that its name is put before; "" where it has one.
+
+        Asked when a run fails, outside compiled functions; there are no velocities and coordinates in `at`.
+        """
+        return ""
+
     @property
     def labels(self) -> tuple[str, ...]:
         """Short names of the rows, those of `gap` first; "" for a single row. Empty: the rows are numbered."""

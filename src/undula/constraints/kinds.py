@@ -1,4 +1,4 @@
-"""The kinds of constraints. The ground is the plane z = 0 of the world unless a plane is given."""
+"""Constraints of wheels, rolling bodies, points and coordinates. The ground is the plane z = 0 unless a plane is given."""
 
 from typing import Any
 
@@ -9,12 +9,11 @@ from jaxtyping import Array, Float
 
 from undula.actuation.laws import Law
 from undula.constraints.constraint import WORLD, At, BodyMotion, Constraint
-from undula.lie import so3
-from undula.lie.pick import pick, spread
-from undula.lie.small import cross, matmul, tmatvec
+from undula.lie.small import cross
 from undula.model.errors import ModelError, as_vector
 
 UP = np.array([0.0, 0.0, 1.0])
+FLAT = np.cos(np.radians(10.0))  # a disc whose axis has a larger vertical component has fallen over
 
 
 def _dot(a: Array, b: Array) -> Array:
@@ -195,6 +194,13 @@ class RollingDisc(Constraint):
         side = _dot(cross(jnp.asarray(UP), ahead), velocity)
         return jnp.stack([side, _dot(ahead, velocity)]) if self.spins else side[None]
 
+    def undefined(self, at: At) -> str:
+        tilt = float(jnp.abs(at.bodies[0].direction(self.axis)[2]))
+        if tilt < FLAT:
+            return ""
+        off = np.degrees(np.arccos(min(tilt, 1.0)))
+        return f"has fallen over: its axis is {off:.1f} degrees from the vertical, and a flat disc has no lowest point"
+
     @property
     def labels(self) -> tuple[str, ...]:
         return ("height", "side", "roll") if self.spins else ("height", "side")
@@ -259,101 +265,6 @@ class PointOnPlane(Constraint):
         return ("",)
 
 
-# Which components of the relative pose of two frames a joint holds: positions x, y, z; tilts of the z axes; whole rotation
-HOLDS: dict[str, tuple[str, ...]] = {
-    "fixed": ("x", "y", "z", "rx", "ry", "rz"),
-    "revolute": ("x", "y", "z", "tilt_x", "tilt_y"),
-    "prismatic": ("x", "y", "rx", "ry", "rz"),
-    "cylindrical": ("x", "y", "tilt_x", "tilt_y"),
-    "helical": ("x", "y", "thread", "tilt_x", "tilt_y"),
-    "universal": ("x", "y", "z", "square"),
-    "spherical": ("x", "y", "z"),
-    "planar": ("z", "tilt_x", "tilt_y"),
-    "line": ("x", "y"),
-    "plane": ("z",),
-}
-COMPONENTS = ("x", "y", "z", "rx", "ry", "rz")
-
-
-class Closure(Constraint):
-    """A joint that closes a loop, between a frame of `body` and a frame of `other` (the world by default).
-
-    **Arguments:**
-
-    - `kind`: "fixed", "revolute", "prismatic", "cylindrical", "helical", "universal", "spherical", "planar", "line" (a point
-      on a line) or "plane" (a point on a plane); axes are the z axis of the frames (universal: z of `body`'s frame and x of
-      `other`'s). Or `holds`: a subset of x, y, z, rx, ry, rz, in the frame of `other`.
-    - `position` [m], `rotation` (quaternion) of the frame in `body`; `other_position`, `other_rotation` in `other`.
-    - `pitch` [m/rad] of a helical joint, which is held within one turn: its angle is taken between -pi and pi.
-    """
-
-    position: Array
-    rotation: Array
-    other_position: Array
-    other_rotation: Array
-    pitch: Array
-    holds: tuple[str, ...] = eqx.field(static=True)
-
-    def __init__(
-        self,
-        name: str,
-        body: str,
-        other: str = WORLD,
-        kind: str = "fixed",
-        position: Any = (0.0, 0.0, 0.0),
-        rotation: Any = (1.0, 0.0, 0.0, 0.0),
-        other_position: Any = (0.0, 0.0, 0.0),
-        other_rotation: Any = (1.0, 0.0, 0.0, 0.0),
-        holds: tuple[str, ...] | None = None,
-        pitch: float = 0.0,
-    ):
-        self.name, self.bodies, self.coordinates = name, (body, other), ()
-        if kind not in HOLDS:
-            raise ModelError(f"kind of the constraint '{name}' = {kind!r}; it must be one of {', '.join(HOLDS)}.")
-        for c in holds or ():
-            if c not in COMPONENTS:
-                raise ModelError(f"the constraint '{name}' holds {c!r}; it must be among {', '.join(COMPONENTS)}.")
-        self.holds = HOLDS[kind] if holds is None else tuple(holds)
-        self.position, self.other_position = (
-            jnp.asarray(as_vector(x, 3, f"position of the constraint '{name}'")) for x in (position, other_position)
-        )
-        self.rotation, self.other_rotation = (
-            jnp.asarray(_matrix(x, f"rotation of the constraint '{name}'")) for x in (rotation, other_rotation)
-        )
-        self.pitch = jnp.asarray(as_vector(pitch, 0, f"pitch of the constraint '{name}'"))
-
-    def gap(self, at: At) -> Float[Array, "g"]:
-        b, other = at.bodies
-        Ra, Rb = matmul(other.R, self.other_rotation), matmul(b.R, self.rotation)
-        x = tmatvec(Ra, b.point(self.position) - other.point(self.other_position))
-        R = matmul(Ra.T, Rb)
-        turned = jnp.stack([R[2, 1] - R[1, 2], R[0, 2] - R[2, 0], R[1, 0] - R[0, 1]]) / 2
-        parts = {
-            "x": x[0], "y": x[1], "z": x[2], "rx": turned[0], "ry": turned[1], "rz": turned[2],
-            "tilt_x": R[0, 2], "tilt_y": R[1, 2], "square": R[0, 2],
-            "thread": x[2] - self.pitch * jnp.arctan2(R[1, 0], R[0, 0]),
-        }  # fmt: skip
-        return jnp.stack([parts[c] for c in self.holds])
-
-    @property
-    def labels(self) -> tuple[str, ...]:
-        return self.holds if len(self.holds) > 1 else ("",)
-
-
-def Anchor(
-    name: str,
-    body: str,
-    position: Any = (0.0, 0.0, 0.0),
-    rotation: Any = (1.0, 0.0, 0.0, 0.0),
-    holds: tuple[str, ...] | None = None,
-    point: Any = (0.0, 0.0, 0.0),
-) -> Closure:
-    """Holds a frame of a body in the world: all of it, or the components `holds`; `position`, `rotation` in the world."""
-    return Closure(
-        name, body, WORLD, "fixed", position=point, other_position=position, other_rotation=rotation, holds=holds
-    )
-
-
 class Coupling(Constraint):
     """A gear or linkage between coordinates: sum of coefficients times coordinates = `offset` [rad or m]."""
 
@@ -403,41 +314,6 @@ class PrescribedPoint(Constraint):
         return tuple("xyz"[k] for k in self.holds) if len(self.holds) > 1 else ("",)
 
 
-class PrescribedFrame(Constraint):
-    """Imposes the motion of a body's frame in the world: a law of position [m] and rotation vector [rad].
-
-    `holds`: which components (x, y, z, rx, ry, rz) are imposed, one component of the law each, in this order; the others
-    count as zero where the rotation needs them.
-    """
-
-    law: Law
-    holds: tuple[str, ...] = eqx.field(static=True)
-
-    def __init__(self, name: str, body: str, law: Law, holds: tuple[str, ...] = COMPONENTS):
-        self.name, self.bodies, self.coordinates = name, (body,), ()
-        self.holds = tuple(holds)
-        for c in self.holds:
-            if c not in COMPONENTS:
-                raise ModelError(f"the constraint '{name}' holds {c!r}; it must be among {', '.join(COMPONENTS)}.")
-        if law.shape != (len(self.holds),):
-            raise ModelError(
-                f"the law of the constraint '{name}' has the shape {law.shape}; it must be ({len(self.holds)},)."
-            )
-        self.law = law
-
-    def gap(self, at: At) -> Float[Array, "g"]:
-        (b,) = at.bodies
-        which = np.array([COMPONENTS.index(c) for c in self.holds])
-        wanted = spread(self.law.value(at.t), which, jnp.zeros(6))
-        R = matmul(so3.to_matrix(so3.exp(wanted[3:])).T, b.R)
-        turned = jnp.stack([R[2, 1] - R[1, 2], R[0, 2] - R[2, 0], R[1, 0] - R[0, 1]]) / 2
-        return pick(jnp.concatenate([b.p - wanted[:3], turned]), which)
-
-    @property
-    def labels(self) -> tuple[str, ...]:
-        return self.holds if len(self.holds) > 1 else ("",)
-
-
 def _positive(value: Any, what: str) -> Array:
     out = as_vector(value, 0, what)
     if isinstance(out, int | float | np.ndarray | np.floating) and not out > 0:
@@ -452,12 +328,3 @@ def _axis(value: Any, what: str) -> Array:
             raise ModelError(f"{what} is zero; it must have a direction.")
         return jnp.asarray(a / np.linalg.norm(a))
     return _unit(a)
-
-
-def _matrix(rotation: Any, what: str) -> Array:
-    x = jnp.asarray(rotation, dtype=float)
-    if x.shape == (3, 3):
-        return x
-    if x.shape != (4,):
-        raise ModelError(f"{what} has the shape {x.shape}; it must be a quaternion or a 3x3 matrix.")
-    return so3.to_matrix(so3.normalise(x))

@@ -15,7 +15,7 @@ from undula.contact.laws import ContactLaw
 from undula.contact.surfaces import Surface
 from undula.lie.pick import pick
 from undula.lie.small import cross, matvec, outer, tmatvec
-from undula.model.errors import ModelError
+from undula.model.errors import ModelError, UndulaError
 from undula.model.system import State, System
 
 
@@ -186,6 +186,17 @@ class Authored(NamedTuple):
     radius: Any
     other_centre: Any
     other_radius: Any
+
+
+def refuse_unsound(groups: tuple[Candidates, ...], names: tuple[str, ...]) -> None:
+    """Refuses laws with numbers that are not allowed, which came in behind their constructors."""
+    good = [np.asarray(jax.vmap(lambda law: law.sound())(c.law)) for c in groups]
+    bad = np.flatnonzero(~np.concatenate([*good, np.ones(0, bool)]))
+    if len(bad):
+        raise UndulaError(
+            f"the law of the contact '{names[bad[0]]}' has a number that is not allowed: coefficients must not be negative, "
+            "and restitution must lie between 0 and 1."
+        )
 
 
 def group_candidates(

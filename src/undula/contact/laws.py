@@ -11,7 +11,7 @@ from typing import Any
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float
+from jaxtyping import Array, Bool, Float
 
 from undula.lie.small import cross, matvec
 from undula.model.errors import ModelError, as_vector, is_traced
@@ -31,6 +31,10 @@ class ContactLaw(eqx.Module):
     @abc.abstractmethod
     def rows(self) -> int:
         """Number of velocities that are resisted, besides the normal one."""
+
+    def sound(self) -> Bool[Array, ""]:
+        """Whether its numbers are allowed: traced ones cannot be checked before. A law that is not must give NaN."""
+        return jnp.asarray(True)
 
     @property
     def blocks(self) -> tuple[int, ...]:
@@ -68,6 +72,9 @@ class Coulomb(ContactLaw):
     - `spinning`: coefficient [m] against turning about the normal.
     - `restitution`: of the normal velocity in an impact, from 0 to 1.
     - `stribeck`: (factor, speed): friction at rest is `factor` times that at speeds well beyond `speed` [m/s].
+
+    Numbers beyond these limits are refused. Where they are traced, in a fit or an optimisation, that is not possible: the
+    motion is then NaN, from the first step on. A negative `mu` would otherwise act as its absolute value.
     """
 
     mu: Float[Array, "2"]
@@ -97,8 +104,14 @@ class Coulomb(ContactLaw):
         self.rolling = None if rolling is None else _coefficient(rolling, "rolling")
         self.spinning = None if spinning is None else _coefficient(spinning, "spinning")
         self.restitution = _coefficient(restitution, "restitution", high=1.0)
-        self.stribeck = None if stribeck is None else jnp.asarray(as_vector(stribeck, 2, "stribeck"))
+        self.stribeck = None if stribeck is None else _stribeck(stribeck)
         self.grounded = grounded
+
+    def sound(self) -> Bool[Array, ""]:
+        out = (self.mu[0] >= 0) & (self.mu[1] >= 0) & (self.restitution >= 0) & (self.restitution <= 1)
+        for x in (self.rolling, self.spinning):
+            out = out if x is None else out & (x >= 0)
+        return out if self.stribeck is None else out & (self.stribeck[0] >= 0) & (self.stribeck[1] > 0)
 
     @property
     def rows(self) -> int:
@@ -115,7 +128,7 @@ class Coulomb(ContactLaw):
     def directions(self, normal, R, radius, slip):
         ahead = _tangent(normal, None if self.along is None else self.along if self.grounded else matvec(R, self.along))
         side = cross(normal, ahead)
-        mu = self.mu
+        mu = jnp.where(self.sound(), self.mu, jnp.nan)
         if self.stribeck is not None:
             factor, speed = self.stribeck
             mu = mu * (1 + (factor - 1) * jnp.exp(-(slip * slip).sum() / speed**2))
@@ -154,6 +167,14 @@ def _tangent(normal: Float[Array, "3"], wanted: Float[Array, "3"] | None) -> Flo
         part = wanted - normal * (normal * wanted).sum()
         other = jnp.where((part * part).sum() > NOT_ALONG**2, part, other)
     return other * jax.lax.rsqrt((other * other).sum())
+
+
+def _stribeck(value: Any) -> Array:
+    """Factor and speed of Stribeck's law."""
+    out = as_vector(value, 2, "stribeck")
+    if not is_traced(out) and not (out[0] >= 0 and out[1] > 0):
+        raise ModelError(f"stribeck = {out.tolist()}; its factor must be at least 0, and its speed positive.")
+    return jnp.asarray(out)
 
 
 def _coefficient(value: Any, what: str, high: float = jnp.inf) -> Array:

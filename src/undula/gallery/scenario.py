@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from undula.integrate.base import Integrator
+from undula.integrate.progress import OnSamples
 from undula.integrate.run import Run, run
 from undula.model.errors import UndulaError
 from undula.model.system import State, System
@@ -110,7 +111,8 @@ class Scenario:
     """A gallery entry.
 
     - `source`: document and section; `parameters`: what can be set.
-    - `build`: parameters by name -> `Setup`; `metrics`: (setup, samples) -> numbers by name.
+    - `build`: parameters by name -> `Setup`; `metrics`: (setup, samples) -> numbers by name; `facts`: (setup, parameters) ->
+      those that do not depend on the run, and are given even if it fails at once.
     - `kind`: the class that `classify` finds with the default parameters, for lists that must not wait for it.
     """
 
@@ -120,6 +122,7 @@ class Scenario:
     parameters: tuple[Parameter, ...]
     build: Callable[[dict[str, Any]], Setup]
     metrics: Callable[[Setup, "xr.Dataset"], dict[str, float]] = field(default=lambda setup, data: {})
+    facts: Callable[[Setup, dict[str, Any]], dict[str, float]] = field(default=lambda setup, parameters: {})
     kind: str = ""
 
     def values(self, given: dict[str, Any]) -> dict[str, Value]:
@@ -134,7 +137,15 @@ class Scenario:
 
     def setup(self, **given: Any) -> Setup:
         """The scenario with these parameters put in."""
-        return self.build(self.values(given))
+        values = self.values(given)
+        try:
+            return self.build(values)
+        except ArithmeticError as error:  # an overflow, or a division by what became zero
+            words = ", ".join(f"{name} = {values[name]}" for name in given) or "its parameters"
+            raise UndulaError(
+                f"'{self.name}' cannot be built with {words}: numbers so large or small cannot be computed with "
+                f"({type(error).__name__})."
+            ) from None
 
 
 @dataclass(frozen=True)
@@ -155,20 +166,42 @@ def run_scenario(
     dt: float | None = None,
     save_every: int | None = None,
     progress: Callable[[float], None] | None = None,
+    on_samples: OnSamples | None = None,
 ) -> ScenarioRun:
-    """Runs a gallery entry: `given` parameters by name, times in s; what is not given has the entry's own value."""
+    """Runs a gallery entry: `given` parameters by name, times in s; what is not given has the entry's own value.
+
+    `progress` and `on_samples` are those of `undula.run`.
+    """
     parameters = scenario.values(given or {})
-    setup = scenario.build(parameters)
+    setup = scenario.setup(**(given or {}))
     t_end = setup.t_end if t_end is None else t_end
     dt = setup.dt if dt is None else dt
     stride = setup.save_every if save_every is None else save_every
     state = setup.state if isinstance(setup.state, State) else setup.state(setup.system)
-    result = run(setup.system, state, t_end, dt, stride, setup.integrator, progress=progress)
-    result.data.attrs |= {
+    own = {
         "scenario": scenario.name,
         "parameters": json.dumps(parameters),
         "summary": scenario.summary,
         "source": scenario.source,
     }
-    metrics = scenario.metrics(setup, result.data) if result.data.sizes["time"] else {}
+
+    def pass_on(count: int, since: Callable[[int], "xr.Dataset"]) -> None:
+        if on_samples is not None:
+            on_samples(count, lambda first: since(first).assign_attrs(own))
+
+    result = run(setup.system, state, t_end, dt, stride, setup.integrator, progress=progress, on_samples=pass_on)
+    result.data.attrs |= own
+    metrics = scenario.facts(setup, parameters) | _measured(scenario, setup, result)
     return ScenarioRun(scenario, parameters, setup, result, {k: float(v) for k, v in metrics.items()})
+
+
+def _measured(scenario: Scenario, setup: Setup, result: Run) -> dict[str, float]:
+    """The metrics of a run; those of one that failed may need samples that it does not have."""
+    if not result.data.sizes["time"]:
+        return {}
+    try:
+        return scenario.metrics(setup, result.data)
+    except (ArithmeticError, IndexError, ValueError):
+        if result.status in ("ok", "doubtful"):
+            raise
+        return {}

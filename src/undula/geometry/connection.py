@@ -1,7 +1,7 @@
-"""The mechanical connection: net motion of a free system that starts at rest (document 000, section 3.4.3).
+"""Connections: the base twist that goes with a motion of the shape (document 000, sections 3.4.3 and 3.4.4).
 
 Without external forces and with zero momentum, M_o+ eta_o + oM_r r' = 0 at all times (3.31), so that the net motion is
-kinematics: eta_o = -A(r) r'.
+kinematics: eta_o = -A(r) r'. It is so, too, where the rows of constraints give the whole motion.
 """
 
 from typing import Any
@@ -14,9 +14,8 @@ from jaxtyping import Array, Float
 from undula.constraints.decompose import decompose
 from undula.constraints.reduction import unknown_velocities
 from undula.constraints.rows import rows_of, tree_of
-from undula.dynamics.hybrid import driven_motion
 from undula.dynamics.model import locomotion_inertia
-from undula.lie import se3, so3
+from undula.lie import se3
 from undula.lie.pick import spread
 from undula.lie.small import matvec, solve_spd
 from undula.model.errors import UndulaError
@@ -28,7 +27,7 @@ from undula.model.topology import GROUPS
 def connection(system: System, q: Float[Array, "nq"]) -> Float[Array, "6 nv"]:
     """A(r) of (3.32): the base twist of a free system at rest is -A(r) r' [m/rad, 1, ...].
 
-    Rows outside the base's group are zero.
+    Rows outside the base's group are zero. Constraints are left out: see `kinematic_connection`.
     """
     if system.topology.base_role != "free":
         raise UndulaError(
@@ -58,33 +57,3 @@ def kinematic_connection(system: System, state: State, t: Any = 0.0) -> Float[Ar
 def resting_twist(system: System, state: State) -> Float[Array, "6"]:
     """Base twist with which the momentum of the whole system is zero in the base's group, for its shape velocities."""
     return -matvec(connection(system, state.q), state.v)
-
-
-def reconstruct(system: System, base: se3.Pose, dt: Any, steps: int, t0: Any = 0.0) -> se3.Pose:
-    """Poses of the reference body at t0, t0 + dt, ..., by g' = g (-A(r) r')^, for a shape driven in all coordinates.
-
-    The method is Magnus' of order 4; `base` is the first pose, and every array of the result has a leading axis of
-    steps + 1.
-    """
-    if any(role != "driven" for role in system.topology.roles):
-        names = [n for n, r in zip(system.coordinate_names, system.topology.roles) if r != "driven"]
-        raise UndulaError(
-            f"a motion can be reconstructed only if the whole shape is driven; {', '.join(names)} is not."
-        )
-    start = system.state()
-
-    def twist(t):
-        state, _ = driven_motion(system, t, start)
-        return resting_twist(system, state)
-
-    def step(g, k):
-        # the twist depends on time alone, so that two Gauss nodes and one bracket give order 4;
-        # g' = g a^ makes the bracket's sign that of a right-multiplied series
-        t, c = t0 + k * dt, np.sqrt(3) / 6
-        a, b = twist(t + (0.5 - c) * dt), twist(t + (0.5 + c) * dt)
-        moved = g @ se3.exp(dt / 2 * (a + b) + np.sqrt(3) / 12 * dt**2 * se3.bracket(a, b))
-        g = se3.Pose(moved.position, so3.normalise(moved.quaternion))
-        return g, g
-
-    _, poses = jax.lax.scan(step, base, jnp.arange(steps))
-    return jax.tree.map(lambda x, y: jnp.concatenate([x[None], y]), base, poses)

@@ -32,15 +32,22 @@ Flow = Callable[[Any, State], tuple[State, Acceleration]]
 
 
 class Motion(NamedTuple):
-    """The equations of motion of a system, as integrators use them."""
+    """The equations of motion of a system, as integrators use them.
+
+    `prepared`: the links, computed once for a whole loop; None where they may not be needed, as at the start of a run.
+    """
 
     system: System
-    links: Links
+    prepared: Links | None
     external: External | None
 
     @staticmethod
     def of(system: System, external: External | None = None) -> "Motion":
         return Motion(system, links_of(system), external)
+
+    @property
+    def links(self) -> Links:
+        return links_of(self.system) if self.prepared is None else self.prepared
 
     def _wrenches(self, t: Any, state: State) -> Array | None:
         return None if self.external is None else self.external(t, self.system, state)

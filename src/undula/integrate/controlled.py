@@ -72,5 +72,9 @@ def stiffness_limit(system: System, state: State) -> float:
     M, K, D = (np.asarray(x) for x in _matrices(system, state))
     K, D = (np.pad(x, (6, 0))[np.ix_(which, which)] for x in (K, D))
     n = len(which)
-    rates = np.block([[np.zeros((n, n)), np.eye(n)], [-np.linalg.solve(M, np.hstack([K, D]))]])
-    return 2 / max(np.abs(np.linalg.eigvals(rates)).max(initial=0.0), 1e-300)
+    try:
+        rates = np.block([[np.zeros((n, n)), np.eye(n)], [-np.linalg.solve(M, np.hstack([K, D]))]])
+        fastest = np.abs(np.linalg.eigvals(rates)).max(initial=0.0)
+    except np.linalg.LinAlgError:  # a singular or infinite inertia: no step is known to be too large
+        return np.inf
+    return 2 / max(fastest, 1e-300)

@@ -11,7 +11,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Bool, Float, Int
+from jaxtyping import Array, Bool, Float
 
 from undula.actuation.controllers import ProportionalDerivative
 from undula.constraints.decompose import decompose
@@ -21,8 +21,9 @@ from undula.contact.candidates import Touch, over_unknowns, touch
 from undula.contact.derivative import solved
 from undula.contact.instant import at_their_instants
 from undula.contact.laws import ContactLaw
+from undula.contact.record import ContactMemory, Step, added, nothing_yet
 from undula.contact.share import at_rest, shared
-from undula.contact.solvers import AcceleratedProx, Block, ContactSolver, Problem, Solved, over_rows
+from undula.contact.solvers import AcceleratedProx, Block, ContactSolver, Problem, over_rows
 from undula.dynamics.hybrid import driven_motion, given_efforts, on_bodies
 from undula.dynamics.model import efforts_of, inertia_over_base, relative
 from undula.integrate.base import Integrator, Motion
@@ -34,37 +35,12 @@ from undula.model.system import Acceleration, State, System, displaced
 from undula.model.topology import Topology
 
 FEW = 4  # contacts that are closed at the same time in most steps of a robot that lifts its body
+CLOSED = (
+    4  # gaps below so many times what a body falls in a step are closed: contacts do not flicker, and share their load
+)
 TOUCHING = 1e-10  # a gap below is closed: what starts on the ground is not lifted off it by rounding [m]
 LIFTED = 0.2  # part of a drift that is lifted in a step: smoothly, so that contacts stay closed
 PAID = 0.25  # part of the kinetic energy that a step may take to lift what has drifted into a surface
-
-
-class ContactMemory(NamedTuple):
-    """What is remembered of the last step.
-
-    - `impulses` (rows,) [N s, N m s]: of all contacts, those of open ones as they were when last closed.
-    - `earlier` (rows,): those of the step before, 0 for open contacts: while contacts move, impulses go on as they changed.
-    - `forces` (rows,) [N, N m]: impulses of the closed contacts, over the step.
-    - `step`: what the solver remembers; `acceleration` (6 + nv,): change of the velocities over the step.
-    - `iterations`: of the solver; `closed`: number of closed contacts.
-    - `worst` (2,): the largest residual of the laws, relative to the impulses, and the largest penetration [m]; `unsolved`: the
-      steps that did not reach the tolerance; `closings`: the sum of `closed`; all since `rested` was called.
-    """
-
-    impulses: Float[Array, "rows"]
-    earlier: Float[Array, "rows"]
-    forces: Float[Array, "rows"]
-    step: Float[Array, ""]
-    acceleration: Float[Array, "n"]
-    iterations: Int[Array, ""]
-    closed: Int[Array, ""]
-    worst: Float[Array, "2"]
-    unsolved: Int[Array, ""]
-    closings: Int[Array, ""]
-
-    def rested(self) -> "ContactMemory":
-        """The same, with the records over several steps begun anew."""
-        return self._replace(worst=0 * self.worst, unsolved=0 * self.unsolved, closings=0 * self.closings)
 
 
 class Moreau(Integrator):
@@ -89,10 +65,7 @@ class Moreau(Integrator):
         raise UndulaError("Moreau has no explicit step; use advance.")
 
     def begin(self, motion: Motion, t: Any, state: State, found: Any = None) -> ContactMemory:
-        rows = sum(len(c.bodies) * c.rows for c in motion.system.contacts)
-        none = jnp.zeros((), int)
-        start = jnp.zeros(rows), jnp.zeros(rows), jnp.zeros(rows), jnp.ones(()), jnp.zeros(6 + motion.system.nv)
-        return ContactMemory(*start, none, none, jnp.zeros(2), none, none)
+        return nothing_yet(motion.system)
 
     def advance(self, motion, t, state, memory, dt, careful=False):
         system, links = motion.system, motion.links
@@ -126,19 +99,18 @@ class Moreau(Integrator):
 
         # impulses and velocities at the end; the work depends on how many contacts are closed
         touches = [touch(c, system, middle, tree, u) for c in system.contacts]
-        # what is nearer than it falls in two steps is closed: contacts do not flicker, and share their load
         fall = TOUCHING + dt**2 / 2 * jnp.sqrt((jax.lax.stop_gradient(system.gravity) ** 2).sum())
-        closed = [(x.gap <= 4 * fall).astype(float) for x in touches]
+        closed = [(x.gap <= CLOSED * fall).astype(float) for x in touches]
         common = _Common(t + dt / 2, dt, fall, middle, tree, H, pick(impulse, which), u, ahead)
         rooms = _rooms(system)
         if len(rooms) == 1:
-            gain, lift, found = self._solve(system, common, touches, closed, memory, rooms[0])
+            gain, lift, solution = self._solve(system, common, touches, closed, memory, rooms[0])
         else:
             fits = jnp.stack([_fits(closed, room) for room in rooms])
             branches = [
                 lambda _, room=room: self._solve(system, common, touches, closed, memory, room) for room in rooms
             ]
-            gain, lift, found = jax.lax.switch(jnp.argmax(fits), branches, None)
+            gain, lift, solution = jax.lax.switch(jnp.argmax(fits), branches, None)
 
         # second half
         after = ahead + spread(gain, which, jnp.zeros(6 + system.nv))
@@ -146,10 +118,10 @@ class Moreau(Integrator):
         up = spread(lift, which, jnp.zeros(6 + system.nv)) if system.contacts else None
         new = driven_motion(system, t + dt, _half(system.topology, rates, dt / 2, up)[1])[0]  # (83)
         change = (after - u) / dt + jnp.concatenate([_turning(system.topology, new.base_twist), jnp.zeros(system.nv)])
-        depth = jnp.concatenate([-x.gap for x in touches]).max(initial=0.0) if touches else jnp.zeros(())
         whole = _blocks([c.law for c in system.contacts], tuple(len(c.bodies) for c in system.contacts))
         pushes = over_rows(whole, jnp.concatenate([*closed, jnp.zeros(0)])) > 0
         count = sum((x.sum() for x in closed), jnp.zeros(())).astype(int)
+        found = solution.found
         return new, ContactMemory(
             jnp.where(pushes, found.P, memory.impulses),
             jnp.where(pushes, memory.impulses, 0.0),
@@ -158,9 +130,7 @@ class Moreau(Integrator):
             change,
             found.iterations,
             count,
-            jnp.maximum(memory.worst, jnp.stack([found.residual, depth])),
-            memory.unsolved + (found.residual > self.solver.tolerance),
-            memory.closings + count,
+            added(system, memory.since, solution, touches, count, dt, self.solver.tolerance),
         )
 
     def _solve(
@@ -171,21 +141,23 @@ class Moreau(Integrator):
         closed: list[Array],
         memory: ContactMemory,
         room: tuple[int, ...],
-    ) -> tuple[Float[Array, "n"], Float[Array, "n"] | None, Solved]:
-        """Change of the unknown velocities, displacement out of what is touched, and impulses of all contacts, if no more are
-        closed than there is `room` for."""
+    ) -> tuple[Float[Array, "n"], Float[Array, "n"] | None, Step]:
+        """Change of the unknown velocities, displacement out of what is touched, and what happened at all contacts, if no more
+        are closed than there is `room` for."""
         which = unknown_velocities(system)
-        columns, taken, gaps, laws, guesses, places, at = [], [], [], [], [], [], 0
+        columns, taken, gaps, free, laws, guesses, places, at = [], [], [], [], [], [], [], 0
         for c, x, is_closed, n in zip(system.contacts, touches, closed, room):
             m, k = len(c.bodies), c.rows
             guess, earlier = (x[at : at + m * k].reshape(k, m) for x in (memory.impulses, memory.earlier))
             change = jnp.where((earlier[0] > 0) & (guess[0] > 0), guess - earlier, 0.0)
             both = jnp.stack([guess, change])
+            pushed = memory.forces[at : at + m] > 0  # in the step before
             at += m * k
             place = None if n == m else _places(is_closed, n)
             columns.append(over_unknowns(c, system, common.tree, x.rows, place))
             taken.append(is_closed if place is None else place.sum(1))
             gaps.append(x.gap if place is None else (place * x.gap).sum(1))
+            free.append(~pushed if place is None else (place * pushed).sum(1) == 0)
             guesses.append((both if place is None else (both[:, :, None] * place).sum(-1)).reshape(2, -1))
             laws.append(c.law if place is None else jax.tree.map(lambda y, p=place: _taken(p, y), c.law))
             places.append(place)
@@ -196,8 +168,8 @@ class Moreau(Integrator):
         before, given = tmatvec(JT, common.u), tmatvec(JT, common.ahead)
         bound = jnp.zeros_like(w)
         if system.ideal:
-            free, w, bound = self._hold(system, common, U, which, Z, w)
-            given, Z = given + tmatvec(Z, bound), free
+            loose, w, bound = self._hold(system, common, U, which, Z, w)
+            given, Z = given + tmatvec(Z, bound), loose
         problem = Problem(
             Z, w, given + _bounce(blocks, before), over_rows(blocks, jnp.concatenate([*taken, jnp.zeros(0)])), blocks
         )
@@ -206,20 +178,26 @@ class Moreau(Integrator):
         found = solved(problem, jax.lax.stop_gradient(guess), jax.lax.stop_gradient(memory.step), self.solver)
         P = found.P
         if not blocks:
-            gain, lift = dense.back_substituted(U, (bound + w)[:, None])[:, 0], None
-        else:
-            P, effect, late, drift = at_their_instants(
-                problem, P, jnp.concatenate(gaps), before, given, common.dt, common.fall
-            )
-            # half of P . (velocities before + behind), these being given + Z^T (w + Z P)
-            work = (P * (before + given)).sum() + (effect * (w + effect)).sum()
-            lost = jnp.maximum(-work / 2, 0.0)
-            gain, lift = self._lifted(system, common, problem, U, late, drift, bound + w + effect, lost)
-        parts = []
+            gain = dense.back_substituted(U, (bound + w)[:, None])[:, 0]
+            return gain, None, Step(found, jnp.zeros(0), jnp.zeros(()))
+        P, effect, late, drift = at_their_instants(
+            problem, P, jnp.concatenate(gaps), before, given, common.dt, common.fall
+        )
+        # half of P . (velocities before + behind), these being given + Z^T (w + Z P)
+        work = ((P * (before + given)).sum() + (effect * (w + effect)).sum()) / 2
+        lost = jnp.maximum(-work, 0.0)
+        gain, lift = self._lifted(system, common, problem, U, late, drift, bound + w + effect, lost)
+        # an impact: what did not push before comes faster than the forces of two steps, and the fall into a gap that counts as
+        # closed, explain
+        slow = CLOSED * common.fall / common.dt + 2 * jnp.abs(jnp.dot(w, problem.normals(Z)))
+        hit = (jnp.concatenate(free) & (problem.normals(P) > 0) & (problem.normals(before) < -slow)).astype(float)
+        parts, hits, at = [], [], 0
         for b, place in zip(blocks, places):
-            own = b.take(P)
+            own, now = b.take(P), hit[at : at + b.count]
+            at += b.count
             parts.append((own if place is None else (own[:, :, None] * place).sum(1)).reshape(-1))
-        return gain, lift, found._replace(P=jnp.concatenate([*parts, jnp.zeros(0)]))
+            hits.append(now if place is None else (now[:, None] * place).sum(0))
+        return gain, lift, Step(found._replace(P=jnp.concatenate(parts)), jnp.concatenate(hits), work)
 
     def _lifted(
         self,

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from undula.integrate.moreau import ContactMemory
+from undula.contact.record import ContactMemory
 from undula.integrate.simulate import ContactSample, Sample
 from undula.model.system import System
 from undula.rods.basis import COMPONENTS
@@ -22,7 +22,7 @@ def to_dataset(system: System, samples: Sample, attributes: dict[str, Any], note
     """The samples of a run, in the variables of the result file; `noted`: what the integrator remembered at each."""
     import xarray as xr
 
-    s = samples
+    s, top = samples, system.topology
     variables: dict[str, tuple[tuple[str, ...], Any, str, str]] = {
         "base_position": (
             ("time", "axis"),
@@ -54,18 +54,18 @@ def to_dataset(system: System, samples: Sample, attributes: dict[str, Any], note
             "N, N m",
             "wrench of the world on the reference body",
         ),
-        "position": (("time", "coordinate"), s.position, "rad, m, 1 or 1/m", "internal coordinates"),
+        "position": (("time", "coordinate"), s.position, _either(top.units) or "rad or m", "internal coordinates"),
         "velocity": (("time", "coordinate"), s.state.v, "per s", "internal velocities"),
         "acceleration": (
             ("time", "coordinate"),
             s.acceleration.v,
-            "rad/s^2 or m/s^2",
+            "per s^2",
             "internal accelerations",
         ),
         "effort": (
             ("time", "coordinate"),
             s.efforts,
-            "N m or N",
+            _either(top.effort_units) or "N m or N",
             "effort that the actuator of each coordinate supplies",
         ),
         "body_position": (
@@ -86,7 +86,12 @@ def to_dataset(system: System, samples: Sample, attributes: dict[str, Any], note
         "energy_kinetic": (("time",), s.energy_kinetic, "J", "kinetic energy"),
         "energy_potential": (("time",), s.energy_potential, "J", "energy of gravity and springs"),
         "power_actuators": (("time",), s.power_actuators, "W", "power of all the actuators"),
-        "power_external": (("time",), s.power_external, "W", "power of dampers and surroundings"),
+        "power_external": (
+            ("time",),
+            s.power_external,
+            "W",
+            "power of dampers and surroundings; of contacts, the mean since the sample before",
+        ),
     }
     if noted:
         iterations = noted.iterations if isinstance(noted, ContactMemory) else noted[0]
@@ -134,7 +139,18 @@ def to_dataset(system: System, samples: Sample, attributes: dict[str, Any], note
         np.array(system.topology.units, dtype=str),
         {"long_name": "unit of each coordinate"},
     )
+    data["effort_unit"] = (
+        ("coordinate",),
+        np.array(top.effort_units, dtype=str),
+        {"long_name": "unit of the effort at each coordinate"},
+    )
     return data
+
+
+def _either(units: tuple[str, ...]) -> str:
+    """The units that occur, as words."""
+    *first, last = dict.fromkeys(units) or ("",)
+    return f"{', '.join(first)} or {last}" if first else last
 
 
 def _contacts(contacts: ContactSample, noted: ContactMemory) -> dict[str, tuple[tuple[str, ...], Any, str, str]]:
@@ -145,7 +161,25 @@ def _contacts(contacts: ContactSample, noted: ContactMemory) -> dict[str, tuple[
             ("time", "contact", "axis"),
             contacts.force,
             "N",
-            "force of each contact on its body, in the world",
+            "force of each contact on its body, in the world, over the step that ends at each sample",
+        ),
+        "contact_impulse": (
+            ("time", "contact", "axis"),
+            contacts.impulse,
+            "N s",
+            f"impulse of each contact on its body, in the world, {over}",
+        ),
+        "contact_force_mean": (
+            ("time", "contact", "axis"),
+            contacts.mean_force,
+            "N",
+            f"mean force of each contact on its body, in the world, {over}",
+        ),
+        "contact_impacts": (
+            ("time", "contact"),
+            np.asarray(contacts.impacts).astype(int),
+            "1",
+            f"impacts of each contact {over}",
         ),
         "contact_gap": (("time", "contact"), contacts.gap, "m", "gap of each contact"),
         "contacts_closed": (
@@ -154,9 +188,14 @@ def _contacts(contacts: ContactSample, noted: ContactMemory) -> dict[str, tuple[
             "1",
             "number of closed contacts in the step that ends at each sample",
         ),
-        "contact_residual": (("time",), noted.worst[:, 0], "1", f"largest residual of the laws, relative, {over}"),
-        "contact_penetration": (("time",), noted.worst[:, 1], "m", f"largest penetration {over}"),
-        "contact_closings": (("time",), noted.closings, "1", f"sum of the closed contacts over the steps {over}"),
+        "contact_residual": (
+            ("time",),
+            noted.since.worst[:, 0],
+            "1",
+            f"largest residual of the laws, relative, {over}",
+        ),
+        "contact_penetration": (("time",), noted.since.worst[:, 1], "m", f"largest penetration {over}"),
+        "contact_closings": (("time",), noted.since.closings, "1", f"sum of the closed contacts over the steps {over}"),
     }
 
 

@@ -2,7 +2,6 @@
 
 import json
 import time
-import warnings
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, replace
@@ -16,45 +15,46 @@ import jax.numpy as jnp
 import numpy as np
 
 from undula._quick import quick_options
-from undula._startup import UndulaWarning
 from undula._version import __version__
 from undula.constraints.assembly import admissible
 from undula.constraints.classify import classify
-from undula.contact.candidates import surroundings
-from undula.contact.separate import contact_gaps
+from undula.contact.candidates import refuse_unsound, surroundings
+from undula.contact.record import ContactMemory
 from undula.integrate.base import External, Integrator, Motion
-from undula.integrate.controlled import check_references, stiffness_limit
-from undula.integrate.implicit import Implicit, Memory
-from undula.integrate.moreau import ContactMemory, Moreau
+from undula.integrate.controlled import check_references
+from undula.integrate.implicit import Memory
+from undula.integrate.judge import Verdict, conclude, fault, step_advice, warn_of_limits
+from undula.integrate.moreau import Moreau
+from undula.integrate.progress import OnSamples, Pace, samples_from
 from undula.integrate.results import to_dataset
-from undula.integrate.simulate import Sample, advance_steps, sample, usual_integrator
+from undula.integrate.simulate import advance_steps, sample, usual_integrator
+from undula.integrate.start import Steps, check_gaps, check_state, check_times
 from undula.model.errors import UndulaError
 from undula.model.system import Acceleration, State, System
-from undula.model.topology import GROUPS
+from undula.rods.actuators import warn_of_pushing
 
 if TYPE_CHECKING:
     import xarray as xr
 
 CHUNK_BYTES = 300_000  # XLA compiles a loop whole only while its buffers are small (see _startup)
 SHORT = 20_000  # steps times velocities: a run with fewer is compiled quickly rather than to be quick
-VIOLATED = 1e-5  # a constraint that is missed by more is a failure [m, rad or per s]
-UNSOLVED = 1e-2  # a contact problem with a larger residual, relative to the impulses, is a failure
-DEEP = 1e-6  # a contact that starts deeper is refused [m]
-BLOW_UP = 1e9  # a velocity or coordinate beyond this is a failure [SI units]
+UNFINISHED = "these are the samples that a run had written before its end; it goes on, or it was killed."
 
 
 class Run(eqx.Module):
     """What a run gives.
 
     - `data`: the samples, an `xarray.Dataset` (see the page on result files).
-    - `status`: "ok", "failed" or "interrupted"; `message`: why and when it stopped, or a sentence on what was done.
-    - `steps`: done; `compile_s`, `wall_s`: seconds of compilation and of computation.
+    - `status`: "ok", "doubtful" (it went to its end, but should not be trusted), "failed" or "interrupted"; `message`: why and
+      when it stopped, or a sentence on what was done.
+    - `steps`: done, of `dt` [s] each; `compile_s`, `wall_s`: seconds of compilation and of computation.
     """
 
     data: "xr.Dataset" = eqx.field(static=True)
     status: str = eqx.field(static=True)
     message: str = eqx.field(static=True)
     steps: int = eqx.field(static=True)
+    dt: float = eqx.field(static=True)
     compile_s: float = eqx.field(static=True)
     wall_s: float = eqx.field(static=True)
 
@@ -67,14 +67,15 @@ def _steps(system, state, memory, first, last, dt, stride, samples, integrator, 
     """(state, memory and step at the end; times, states and memories at `samples` instants from step `first` on, `stride` steps
     apart).
 
-    The run ends at step `last`.
+    The chunk ends at step `last`; the instants that are left then repeat it.
     """
 
     def body(carry, _):
         state, memory, k = carry
         noted = _noted(memory)
-        memory = memory.rested() if isinstance(memory, ContactMemory) else memory
         todo = jnp.clip(last - k, 0, stride)
+        if isinstance(memory, ContactMemory):  # a chunk that ends early leaves its records to the next one
+            memory = jax.tree.map(lambda new, old: jnp.where(todo > 0, new, old), memory.rested(), memory)
         new = advance_steps(system, state, memory, k, todo, dt, integrator=integrator, external=external)
         return (*new, k + todo), (k * dt, state, noted)
 
@@ -135,42 +136,49 @@ def run(
     integrator: Integrator | None = None,
     external: External | None = None,
     progress: Callable[[float], None] | None = None,
+    on_samples: OnSamples | None = None,
 ) -> Run:
     """Simulates from t = 0 and keeps samples.
 
     **Arguments:**
 
     - `state`: the initial state; everything at zero by default.
-    - `t_end` [s], `dt` [s]: the number of steps is t_end/dt, rounded.
+    - `t_end` [s], `dt` [s]: the run ends at t_end exactly; if dt does not divide it, all steps are a little shorter.
     - `save_every`: steps between samples; by default about 500 samples are kept. The last instant always is.
     - `integrator`: `RungeKutta4()` by default, `ImplicitMidpoint()` for elastic rods.
     - `external`: wrenches (t, system, state) -> (bodies, 6) of the surroundings.
-    - `progress`: called with the fraction done, after each chunk of about 1 %.
+    - `progress`: called with the fraction done, after each chunk: about 1 % of the run or 1 s of computation, whatever is less,
+      but at least one sample.
+    - `on_samples`: called after each chunk with the number of samples so far and a function that gives those from number k on
+      as a dataset; only what is asked for is put together.
 
     **Returns:**
 
-    A `Run`. If the motion becomes infinite or not a number, its status is "failed" and the samples before are kept.
+    A `Run`. If the motion becomes infinite or not a number, its status is "failed" and the samples before are kept; if too many
+    contact problems were not solved, it is "doubtful". After a KeyboardInterrupt, from Ctrl-C or one of the two functions,
+    it is "interrupted", and the samples before are kept.
     """
     state = system.state() if state is None else state
     method = usual_integrator(system) if integrator is None else integrator
-    steps, stride = check_times(t_end, dt, save_every)
+    steps = check_times(t_end, dt, save_every)
     check_state(system, state)
     if system.contacts and not isinstance(method, Moreau):
         raise UndulaError(f"{type(method).__name__} cannot integrate '{system.name}', which has contacts; use Moreau.")
-    check_references(system, steps, dt)
+    refuse_unsound(system.contacts, system.contact_names)
+    check_references(system, steps.count, steps.dt)
     state = state_0 = admissible(system, state)
     check_gaps(system, state)
-    count = -(-steps // stride) + 1
+    count = -(-steps.count // steps.stride) + 1
     # about 1 % of the run a chunk, but no fewer than ten samples: a call costs about a millisecond
     size = min(max(-(-count // 100), 10), max(1, CHUNK_BYTES // _sample_bytes(system)))
 
     started = time.perf_counter()
     first = jnp.asarray(0)
-    whole = first, jnp.asarray(steps), jnp.asarray(float(dt)), jnp.asarray(stride)
+    whole = first, jnp.asarray(steps.count), jnp.asarray(steps.dt), jnp.asarray(steps.stride)
     bare = replace(system, shapes=())  # drawings are static: with them, any change of a length would compile anew
-    motion = Motion.of(bare, external)
+    motion = Motion(bare, None, external)  # outside `jit`, links would be compiled operation by operation
     memory = method.begin(motion, 0.0, state, (state, Acceleration(jnp.zeros(6), jnp.zeros(system.nv))))
-    short = steps * (6 + system.nv) <= SHORT
+    short = steps.count * (6 + system.nv) <= SHORT
     step_chunk, sample_chunk = _compile((bare, state, memory, *whole, size, method, external), external, short)
     if isinstance(memory, Memory):  # accelerations at the start, from the function that is compiled for samples anyway
         moments = jax.tree.map(lambda x: jnp.broadcast_to(x, (size, *x.shape)), (jnp.zeros(()), state, ()))
@@ -178,203 +186,91 @@ def run(
         memory = method.begin(motion, 0.0, state, (at.state, at.acceleration))
     compiled = time.perf_counter()
 
+    @cache
+    def kind() -> str:
+        return _class(system, state_0)
+
+    def labelled(part: Any, status: str, message: str) -> "xr.Dataset":
+        samples, noted = part
+        attributes = {"class": kind()} | dict(
+            scenario=system.name,
+            parameters="{}",  # a gallery entry says its own
+            integrator=type(method).__name__,
+            dt=steps.dt,
+            created=datetime.now(UTC).isoformat(timespec="seconds"),
+            device=jax.devices()[0].device_kind,
+            dtype="float64",
+            undula_version=__version__,
+            status=status,
+            message=message,
+            shapes=json.dumps([[asdict(shape) for shape in shapes] for shapes in system.shapes]),
+            parents=json.dumps([-1, *system.topology.parents]),
+            surroundings=json.dumps(surroundings(system, samples.bodies.position)),
+        )
+        return to_dataset(system, samples, attributes, noted)
+
     parts: list[Any] = []
-    kept, status, message = 0, "ok", f"{steps} steps of {dt:g} s done."
+    pace = Pace(size)
+    kept, verdict = 0, Verdict("ok", _done(steps, dt, t_end))
     try:
-        while kept < count and status == "ok":
-            (state, memory, first), moments = step_chunk(bare, state, memory, first, *whole[1:], size, method, external)
-            samples = sample_chunk(bare, (*moments[:2], _for_samples(moments[2])), external)
-            samples, noted = jax.tree.map(lambda x, n=count - kept: np.asarray(x)[:n], (samples, moments[2]))
-            fault = _fault(
-                system, method, samples, noted, stride * dt, lambda: step_advice(system, method, state_0, dt)
+        while kept < count and verdict.status == "ok":
+            began = time.perf_counter()
+            until = jnp.asarray(min(steps.count, (kept + pace.samples) * steps.stride))
+            (state, memory, first), moments = step_chunk(
+                bare, state, memory, first, until, *whole[2:], size, method, external
             )
-            if fault is not None:
-                status, (first_bad, message) = "failed", fault
-                samples, noted = jax.tree.map(lambda x, n=first_bad: x[:n], (samples, noted))
+            samples = sample_chunk(bare, (*moments[:2], _for_samples(moments[2])), external)
+            new = min(pace.samples, count - kept)
+            samples, noted = jax.tree.map(lambda x, n=new: np.asarray(x)[:n], (samples, moments[2]))
+            pace.learn(time.perf_counter() - began)
+            if kept + len(samples.t) == count:  # a multiple of dt may differ from it by rounding
+                samples = samples._replace(t=np.append(samples.t[:-1], t_end))
+            found = fault(system, method, samples, noted, steps, lambda: step_advice(system, method, state_0, steps.dt))
+            if found is not None:
+                verdict = Verdict("failed", found.message)
+                samples, noted = jax.tree.map(lambda x, n=found.sample: x[:n], (samples, noted))
             parts.append((samples, noted))
             kept += len(samples.t)
             if progress is not None:
                 progress(min(1.0, kept / count))
-    except KeyboardInterrupt:
+            if on_samples is not None and kept:
+                on_samples(kept, lambda k, n=kept: labelled(samples_from(parts, n, k), "incomplete", UNFINISHED))
+    except KeyboardInterrupt as stop:
         if not parts:
             raise
-        status, message = "interrupted", f"stopped by the user after t = {parts[-1][0].t[-1]:.6g} s."
+        source = str(stop) or "the user"
+        verdict = Verdict("interrupted", f"stopped by {source} after t = {parts[-1][0].t[-1]:.6g} s.")
     finished = time.perf_counter()
 
     whole_run: Any = jax.tree.map(lambda *x: np.concatenate(x), *parts)
     joined, noted = whole_run
-    done = round(float(joined.t[-1]) / dt) if kept else 0
+    done = round(float(joined.t[-1]) / steps.dt) if kept else 0
     warn_of_limits(system, joined)
-    changes = rank_changes(joined)
-    if changes and status == "ok":
-        message = f"{message.rstrip('.')}; the rank of the constraints changed {'; '.join(changes[:5])}."
-    if isinstance(noted, ContactMemory) and noted.unsolved.sum() and status == "ok":
-        message = (
-            f"{message.rstrip('.')}; the contact problem was not solved to the tolerance in {noted.unsolved.sum()} of them, "
-            f"{noted.worst[:, 0].max():.2g} of the largest impulse remained at worst."
-        )
-    attributes = {"class": str(classify(system, state_0))} | dict(
-        scenario=system.name,
-        parameters="{}",  # a gallery entry says its own
-        integrator=type(method).__name__,
-        dt=float(dt),
-        created=datetime.now(UTC).isoformat(timespec="seconds"),
-        device=jax.devices()[0].device_kind,
-        dtype="float64",
-        undula_version=__version__,
-        status=status,
-        message=message,
-        shapes=json.dumps([[asdict(shape) for shape in shapes] for shapes in system.shapes]),
-        parents=json.dumps([-1, *system.topology.parents]),
-        surroundings=json.dumps(surroundings(system, joined.bodies.position)),
-    )
+    warn_of_pushing(system.along, joined.t, joined.along)
+    verdict = conclude(verdict, joined, noted, done)
     return Run(
-        to_dataset(system, joined, attributes, noted),
-        status,
-        message,
+        labelled(whole_run, *verdict),
+        *verdict,
         done,
+        steps.dt,
         compiled - started,
         finished - compiled,
     )
 
 
-def check_times(t_end: float, dt: float, save_every: int | None) -> tuple[int, int]:
-    """(steps, steps between samples), or one sentence on what is wrong."""
-    for name, value in (("t_end", t_end), ("dt", dt)):
-        if not (np.isfinite(value) and value > 0):
-            raise UndulaError(f"{name} = {value:g} s is not allowed; it must be a positive, finite time.")
-    if dt > t_end * (1 + 1e-9):
-        raise UndulaError(f"dt = {dt:g} s is not allowed; it must not exceed t_end = {t_end:g} s.")
-    if t_end / dt > 1e9:
-        raise UndulaError(
-            f"dt = {dt:g} s is not allowed; t_end = {t_end:g} s would take {t_end / dt:g} steps (at most 1e9)."
-        )
-    steps = max(1, round(t_end / dt))
-    if save_every is None:
-        return steps, max(1, steps // 500)
-    if save_every != int(save_every) or save_every < 1:
-        raise UndulaError(f"save_every = {save_every} is not allowed; it must be a whole number of steps, at least 1.")
-    return steps, min(int(save_every), steps)
+def _done(steps: Steps, dt: float, t_end: float) -> str:
+    """What was done, in words; if the steps are not those asked for, why."""
+    if abs(steps.dt - dt) <= 1e-9 * dt:
+        return f"{steps.count} steps of {dt:g} s done."
+    return f"{steps.count} steps of {steps.dt:.9g} s done: dt = {dt:g} s does not divide t_end = {t_end:g} s."
 
 
-def check_state(system: System, state: State) -> None:
-    """Refuses a state that is not finite, or that moves a base in a way its group does not allow."""
-    named = dict(
-        zip(
-            ("base position", "base quaternion", "position", "base_twist", "velocity"),
-            (state.base.position, state.base.quaternion, state.q, state.base_twist, state.v),
-        )
-    )
-    for name, value in named.items():
-        if not np.all(np.isfinite(value)):
-            raise UndulaError(f"the initial {name} = {np.asarray(value).tolist()} is not finite.")
-    top = system.topology
-    twist = np.asarray(state.base_twist)
-    allowed = GROUPS[top.base_group] if top.base_role != "fixed" else ()
-    others = [k for k in range(6) if k not in allowed]
-    if top.base_role != "driven" and np.any(twist[others]):
-        what = (
-            "a fixed base cannot move" if top.base_role == "fixed" else f"the group {top.base_group} does not allow it"
-        )
-        raise UndulaError(f"the initial base_twist = {twist.tolist()} is not allowed: {what}.")
-
-
-def warn_of_limits(system: System, samples: Sample) -> None:
-    """One warning for the coordinates that left their limits, with when and how far."""
-    x = np.asarray(samples.position)
-    if not x.size:
-        return
-    over = np.maximum(np.asarray(system.lower) - x, x - np.asarray(system.upper))
-    found = []
-    for k in np.flatnonzero((over > 1e-9).any(0)):
-        i = int(np.argmax(over[:, k] > 1e-9))
-        found.append(f"{system.coordinate_names[k]} (from t = {samples.t[i]:.4g} s, by up to {over[:, k].max():.3g})")
-    if found:
-        warnings.warn(f"coordinates beyond their limits: {', '.join(found)}.", UndulaWarning, stacklevel=3)
-
-
-def rank_changes(samples: Sample) -> list[str]:
-    """When the rank of the constraints changed between samples, and how."""
-    rank = np.asarray(samples.rank)
-    return [f"from {rank[k]} to {rank[k + 1]} at t = {samples.t[k + 1]:.6g} s" for k in np.flatnonzero(np.diff(rank))]
-
-
-def check_gaps(system: System, state: State) -> None:
-    """Refuses a state in which bodies penetrate what they may touch."""
-    if not system.contacts:
-        return
-    found = np.asarray(contact_gaps(system, state))
-    k = int(np.argmin(found))
-    if found[k] < -DEEP:
-        raise UndulaError(
-            f"the contact '{system.contact_names[k]}' starts {-found[k]:.6g} m deep; gaps must not be negative: start higher, "
-            "or use separated(system, state)."
-        )
-
-
-def step_advice(system: System, method: Integrator, state: State, dt: float) -> str:
-    """What may help a run that became infinite."""
-    limit = np.inf if isinstance(method, Implicit | Moreau) else stiffness_limit(system, state)
-    if dt <= limit:
-        return "a smaller dt may help."
-    return (
-        f"its springs, dampers and controllers are too stiff for {type(method).__name__} with dt = {dt:g} s: dt must be below "
-        f"about {limit:.2g} s, or the integrator implicit."
-    )
+def _class(system: System, state: State) -> str:
+    try:
+        return str(classify(system, state))
+    except np.linalg.LinAlgError:  # numbers that are not finite have no rank
+        return "unknown"
 
 
 def _sample_bytes(system: System) -> int:
     return 8 * (60 + 5 * system.nv + 7 * len(system.body_names) + len(system.row_names))
-
-
-def _fault(
-    system: System, method: Integrator, samples: Sample, noted: Any, spacing: float, advice: Callable[[], str]
-) -> tuple[int, str] | None:
-    """The first sample of a chunk that cannot be kept, and why; None if all can.
-
-    `spacing`: of the samples [s]; `advice`: what may help if the motion becomes infinite.
-    """
-    bad = _first_bad(samples)
-    if isinstance(method, Implicit) and noted[2].any():
-        k = int(np.argmax(noted[2]))
-        if bad is None or k <= bad:
-            return k, (
-                f"Newton's method did not converge in the step from t = {noted[3][k]:.6g} s, nor in {2**method.halvings} "
-                f"parts of it: {noted[1][k]:.3g} of the efforts remains (tolerance {method.tolerance:g}); a smaller dt, "
-                "softer loads or more damping (GeneralisedAlpha with a smaller rho) may help."
-            )
-    if bad is not None:
-        when = float(samples.t[bad])
-        return bad, (
-            f"the motion became infinite or not a number between t = {max(when - spacing, 0.0):.6g} s and "
-            f"t = {when:.6g} s; {advice()}"
-        )
-    if isinstance(noted, ContactMemory) and (noted.worst[:, 0] > UNSOLVED).any():
-        k = int(np.argmax(noted.worst[:, 0] > UNSOLVED))
-        return k, (
-            f"the contact problem was not solved between t = {max(samples.t[k] - spacing, 0.0):.6g} s and "
-            f"t = {samples.t[k]:.6g} s: {noted.worst[k, 0]:.3g} of the largest impulse remains; more iterations "
-            "(`most` of its solver) or a smaller dt may help."
-        )
-    if not system.least_squares and (samples.residual > VIOLATED).any():
-        k = int(np.argmax(samples.residual > VIOLATED))
-        return k, (
-            f"the constraints cannot be satisfied at t = {samples.t[k]:.6g} s: {samples.residual[k]:.3g} remains "
-            "(m, rad, m/s or rad/s); the driven motion is not compatible with them, or dt is too large."
-        )
-    return None
-
-
-def _first_bad(samples: Sample) -> int | None:
-    checked = (
-        samples.state.base.position,
-        samples.state.base_twist,
-        samples.state.q,
-        samples.state.v,
-        samples.efforts,
-    )
-    good = np.ones(len(samples.t), bool)
-    for x in checked:
-        with np.errstate(invalid="ignore"):
-            good &= (np.abs(x) < BLOW_UP).all(axis=1)  # False for NaN too
-    return None if good.all() else int(np.argmin(good))

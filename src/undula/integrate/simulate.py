@@ -12,6 +12,7 @@ from jaxtyping import Array, Float
 from undula.constraints.reduction import efforts_of_motion, hybrid_dynamics
 from undula.constraints.rows import tree_of
 from undula.contact.candidates import touch, wrenches as contact_wrenches
+from undula.contact.record import ContactMemory
 from undula.dynamics.frames import link_frames
 from undula.dynamics.hybrid import actuated_rods, driven_motion, on_bodies
 from undula.dynamics.kinematics import body_twists, observe
@@ -19,7 +20,7 @@ from undula.dynamics.model import link_wrenches, relative
 from undula.dynamics.problem import SOLUTION
 from undula.integrate.base import External, Integrator, Motion
 from undula.integrate.implicit import ImplicitMidpoint
-from undula.integrate.moreau import ContactMemory, Moreau
+from undula.integrate.moreau import Moreau
 from undula.integrate.runge_kutta import RungeKutta4
 from undula.lie import se3
 from undula.lie.se3 import push_wrench
@@ -37,10 +38,16 @@ class RodSample(NamedTuple):
 
 
 class ContactSample(NamedTuple):
-    """Contacts: force on the body, in the world [N], over the step that ends at the sample; gap [m] at the sample."""
+    """Contacts, all in the world: the force on each body [N] over the step that ends at the sample, the gap [m] there.
+
+    Since the sample before: the impulse on each body [N s], its mean force [N], and the number of impacts.
+    """
 
     force: Float[Array, "contacts 3"]
     gap: Float[Array, "contacts"]
+    impulse: Float[Array, "contacts 3"]
+    mean_force: Float[Array, "contacts 3"]
+    impacts: Float[Array, "contacts"]
 
 
 class Sample(NamedTuple):
@@ -68,10 +75,10 @@ class Sample(NamedTuple):
 def sample(
     system: System, t: Any, state: State, external: External | None = None, last: ContactMemory | None = None
 ) -> Sample:
-    """Motion, efforts, energies and powers at one instant [s]; `last`: the step before it, for contacts."""
+    """Motion, efforts, energies and powers at one instant [s]; `last`: the steps before it, for contacts."""
     at = driven_motion(system, t, state)[0]
     wrenches = None if external is None else external(t, system, at)
-    contacts = None
+    contacts, pushed = None, jnp.zeros(())
     if system.contacts and last is not None:
         contacts, pushed = _contacts(system, at, last)
         wrenches = pushed if wrenches is None else wrenches + pushed
@@ -84,7 +91,10 @@ def sample(
     power_external = -(system.damping * at.v**2).sum() - sum(g.dissipated(g.own(at.v)) for g in system.rods)
     wrenches = on_bodies(system, links_of(system), t, at, wrenches)
     if wrenches is not None:
-        power_external = power_external + (wrenches * body_twists(system, at)).sum()
+        power_external = power_external + ((wrenches - pushed) * body_twists(system, at)).sum()
+    if contacts is not None and last is not None:
+        # a force over a step with the velocity behind it would make an impact a source of energy
+        power_external = power_external + _per_second(last.since.work, last.since.time)
     driven_base = (found.base_wrench * at.base_twist).sum() if system.topology.base_role == "driven" else 0.0
     return Sample(
         jnp.asarray(t, dtype=float),
@@ -112,7 +122,14 @@ def _contacts(system: System, state: State, last: ContactMemory) -> tuple[Contac
     u = jnp.concatenate([state.base_twist, state.v])
     touches = [touch(c, system, state, tree, u) for c in system.contacts]
     force, pushed = contact_wrenches(system, tree, touches, last.forces)
-    return ContactSample(force, jnp.concatenate([x.gap for x in touches])), pushed
+    impulse = last.since.impulses.T
+    mean = _per_second(impulse, last.since.time)
+    return ContactSample(force, jnp.concatenate([x.gap for x in touches]), impulse, mean, last.since.impacts), pushed
+
+
+def _per_second(x: Array, time: Float[Array, ""]) -> Array:
+    """x over a time, 0 where there was none."""
+    return jnp.where(time > 0, x / jnp.where(time > 0, time, 1.0), 0.0)
 
 
 def rod_fields(

@@ -1,7 +1,8 @@
 """Linear systems of any size inside hot loops.
 
-Small ones are eliminated here: a call to LAPACK costs 1.5 us and stops XLA from compiling a loop whole. From about 16
-unknowns on LAPACK is quicker.
+Small ones are eliminated here: a call to LAPACK costs 1.5 us and stops XLA from compiling a loop whole. For a single system
+of more than about 16 unknowns LAPACK is quicker; inside the loop over the steps of a robot, what surrounds the call then costs
+more than the call, and several times more where other work keeps the cores busy.
 """
 
 from collections.abc import Callable
@@ -17,7 +18,10 @@ from undula.lie.small import matvec
 
 LARGE = 16
 ROWS, LANES = 9, 8  # rows of a block in `factor`, and what its width is a multiple of
-LARGE_FACTOR = 40  # where LAPACK factors and substitutes quicker
+LARGE_FACTOR = (
+    256  # where LAPACK would factor and substitute quicker inside a loop; programs grow with the number of blocks
+)
+LARGE_ON_GPU = 40  # there, LAPACK's counterpart takes what does not fit into one kernel
 LARGE_INVERSE = 48  # where the loop around it matters more than the inverse itself
 
 
@@ -59,13 +63,18 @@ def solve(A: Float[Array, "n n"], b: Float[Array, "n"], symmetric: bool = False)
     )
 
 
+def _large(n: int) -> bool:
+    """Whether LAPACK factors and substitutes."""
+    return n > (LARGE_ON_GPU if jax.default_backend() == "gpu" else LARGE_FACTOR)
+
+
 def factor(H: Float[Array, "n n"], B: Float[Array, "n m"]) -> tuple[Float[Array, "n n"], Float[Array, "n m"]]:
     """(U, U^-T B) with H = U^T U, U upper triangular, for a symmetric positive definite H: Cholesky, one row a turn.
 
-    The rows are done in a few blocks, because the first ones need not look at all that is still zero. Large ones by LAPACK;
-    on a GPU all rows in one kernel. Entries of U below the diagonal are zero to rounding.
+    The rows are done in blocks: what those above do to a block is one product of matrices. Large ones by LAPACK; on a GPU all
+    rows in one kernel, if they fit. Entries of U below the diagonal are zero to rounding.
     """
-    if H.shape[0] > LARGE_FACTOR:
+    if _large(H.shape[0]):
         L = jnp.linalg.cholesky(H)
         return L.T, solve_triangular(L, B, lower=True)
     if kernels.available() and kernels.factors(H, B):
@@ -79,23 +88,24 @@ def _factor_by_rows(H: Array, B: Array) -> tuple[Array, Array]:
     whole = jnp.concatenate([H, B, jnp.zeros((n, width - n - m))], axis=1)
     done = whole[:0]
     for first in range(0, n, ROWS):
-        last = min(first + ROWS, n)
+        rows = min(ROWS, n - first)
+        rest = whole[first : first + rows] - jnp.dot(done[:, first : first + rows].T, done)  # without the blocks above
 
-        def turn(k, done, last=last):  # rows that are not yet done are zero
-            above = jax.lax.dynamic_slice(done, (0, k), (last, 1))
-            row = jax.lax.dynamic_slice(whole, (k, 0), (1, width))[0] - (above * done).sum(0)
-            pivot = jax.lax.dynamic_slice(row, (k,), (1,))
-            return jax.lax.dynamic_update_slice(done, (row * jax.lax.rsqrt(pivot))[None], (k, 0))
+        def turn(k, own, first=first, rows=rows, rest=rest):  # rows of the block that are not yet done are zero
+            above = jax.lax.dynamic_slice(own, (0, first + k), (rows, 1))
+            row = jax.lax.dynamic_slice(rest, (k, 0), (1, width))[0] - (above * own).sum(0)
+            pivot = jax.lax.dynamic_slice(row, (first + k,), (1,))
+            return jax.lax.dynamic_update_slice(own, (row * jax.lax.rsqrt(pivot))[None], (k, 0))
 
-        done = jnp.concatenate([done, jnp.zeros((last - first, width))])
-        done = jax.lax.fori_loop(first, last, turn, done, unroll=unrolled(last - first))
+        own = jax.lax.fori_loop(0, rows, turn, jnp.zeros((rows, width)), unroll=unrolled(rows))
+        done = jnp.concatenate([done, own])
     return done[:, :n], done[:, n : n + m]
 
 
 def forward_substituted(U: Float[Array, "n n"], B: Float[Array, "n m"]) -> Float[Array, "n m"]:
     """U^-T B, for an upper triangular U."""
     n = U.shape[0]
-    if n > LARGE_FACTOR:
+    if _large(n):
         return solve_triangular(U, B, trans=1)
 
     def turn(k, X):
@@ -106,7 +116,7 @@ def forward_substituted(U: Float[Array, "n n"], B: Float[Array, "n m"]) -> Float
 
 def back_substituted(U: Float[Array, "n n"], B: Float[Array, "n m"]) -> Float[Array, "n m"]:
     """U^-1 B, for an upper triangular U."""
-    if U.shape[0] > LARGE_FACTOR:
+    if _large(U.shape[0]):
         return solve_triangular(U, B)
     if kernels.available() and kernels.substitutes(U, B):
         return _substitute_on_gpu(U, B)

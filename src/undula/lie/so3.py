@@ -4,10 +4,12 @@
 come from series, so that neither values nor derivatives of any order divide by zero.
 """
 
+import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from undula.lie.small import Mat3, Vec3, cross, hat, matmul
+from undula.lie.tracing import traced_once
 
 Quat = Float[Array, "4"]
 Scalar = Float[Array, ""]
@@ -28,6 +30,15 @@ def _blend(x, closed, coefficients):
     return jnp.where(small, _series(jnp.where(small, x, 0.0), coefficients), closed(jnp.where(small, 1.0, x)))
 
 
+_SMALL_SINE = 1e-4  # on the squared sine: below it the series of arcsin has all the digits
+
+
+def _arcsine(x):
+    """Series of arcsin(s)/s with x = s^2."""
+    return _series(x, (1, 1 / 6, 3 / 40, 15 / 336, 105 / 3456, 945 / 42240))
+
+
+@traced_once
 def sinc(x: Scalar) -> Scalar:
     """sin(a)/a with x = a^2."""
     return _blend(
@@ -37,6 +48,7 @@ def sinc(x: Scalar) -> Scalar:
     )
 
 
+@traced_once
 def cosc(x: Scalar) -> Scalar:
     """(1 - cos(a))/a^2 with x = a^2."""
     return _blend(
@@ -46,6 +58,7 @@ def cosc(x: Scalar) -> Scalar:
     )
 
 
+@traced_once
 def sincc(x: Scalar) -> Scalar:
     """(a - sin(a))/a^3 with x = a^2."""
     return _blend(
@@ -55,6 +68,7 @@ def sincc(x: Scalar) -> Scalar:
     )
 
 
+@traced_once
 def cotc(x: Scalar) -> Scalar:
     """(1 - (a/2) cot(a/2))/a^2 with x = a^2, the coefficient of the inverse of dexp; regular up to a = 2 pi."""
 
@@ -65,6 +79,7 @@ def cotc(x: Scalar) -> Scalar:
     return _blend(x, closed, (1 / 12, 1 / 720, 1 / 30240, 1 / 1209600, 1 / 47900160, 691 / 1307674368000))
 
 
+@traced_once
 def exp(phi: Vec3) -> Quat:
     """Unit quaternion of the rotation vector phi [rad]."""
     quarter = (phi * phi).sum() / 4
@@ -75,29 +90,79 @@ def _cos_of_square(x):
     return 1 - x * cosc(x)
 
 
+@traced_once
 def log(q: Quat) -> Vec3:
     """Rotation vector [rad] of a unit quaternion, of angle at most pi."""
     q = jnp.where(q[0] < 0, -q, q)
     w, v = q[0], q[1:]
     s2 = (v * v).sum()
-    small = s2 < 1e-4
+    small = s2 < _SMALL_SINE
     # angle/sin(angle/2) = 2 asin(s)/s, s = sin(angle/2): a series in s^2, or the half-angle formula
-    series = 2 * _series(jnp.where(small, s2, 0.0), (1, 1 / 6, 3 / 40, 15 / 336, 105 / 3456, 945 / 42240))
+    series = 2 * _arcsine(jnp.where(small, s2, 0.0))
     s = jnp.sqrt(jnp.where(small, 1.0, s2))
     return jnp.where(small, series, 2 * jnp.arctan2(s, w) / s) * v
 
 
+@jax.custom_jvp
+def log_of_matrix(R: Mat3) -> Vec3:
+    """Rotation vector [rad] of a rotation matrix, of angle at most pi; at pi itself one of the two.
+
+    Its derivative is `dexp_inverse`, which is regular everywhere, and costs less than that of the formulas here.
+    """
+    c = (R[0, 0] + R[1, 1] + R[2, 2] - 1) / 2
+    v = jnp.stack([R[2, 1] - R[1, 2], R[0, 2] - R[2, 0], R[1, 0] - R[0, 1]]) / 2  # sin(angle) axis
+    s2 = (v * v).sum()
+    small = s2 < _SMALL_SINE
+    s = jnp.sqrt(jnp.where(small, 1.0, s2))
+    factor = jnp.where(small, _arcsine(jnp.where(small, s2, 0.0)), jnp.arctan2(s, c) / s)
+    # near pi the axis comes from the symmetric part, (1 - cos(angle)) axis axis^T: its longest column
+    P = (R + R.T) / 2 - c * jnp.eye(3)
+    longest = jnp.where(P[1, 1] >= P[2, 2], P[1], P[2])
+    longest = jnp.where((P[0, 0] >= P[1, 1]) & (P[0, 0] >= P[2, 2]), P[0], longest)
+    axis = longest / jnp.sqrt(jnp.where(c < 0, (longest * longest).sum(), 1.0))
+    axis = jnp.where((axis * v).sum() < 0, -axis, axis)
+    return jnp.where(small & (c < 0), jnp.arctan2(jnp.sqrt(s2), c) * axis, factor * v)
+
+
+@log_of_matrix.defjvp
+def _rate_of_log(primals, tangents):
+    """phi' = dexp_inverse(phi) Omega with Omega^ = R^T R' (document 002, (3.35))."""
+    (R,), (dR,) = primals, tangents
+    phi = log_of_matrix(R)
+    S = matmul(R.T, dR)
+    Omega = jnp.stack([S[2, 1] - S[1, 2], S[0, 2] - S[2, 0], S[1, 0] - S[0, 1]]) / 2
+    turn = cross(phi, Omega)
+    return phi, Omega + turn / 2 + cotc((phi * phi).sum()) * cross(phi, turn)
+
+
+def tilt(axis: Vec3) -> Float[Array, "2"]:
+    """How far a unit vector leans from z: angle [rad] times the direction (x, y) it leans to.
+
+    It vanishes for z alone. Within 0.01 rad of -z, where no direction is special, x is taken.
+    """
+    x, y, z = axis
+    s2 = x * x + y * y
+    small = s2 < _SMALL_SINE
+    s = jnp.sqrt(jnp.where(small, 1.0, s2))
+    factor = jnp.where(small, _arcsine(jnp.where(small, s2, 0.0)), jnp.arctan2(s, z) / s)
+    opposite = small & (z < 0)
+    return jnp.stack([jnp.where(opposite, jnp.pi - x, factor * x), jnp.where(opposite, y, factor * y)])
+
+
+@traced_once
 def multiply(a: Quat, b: Quat) -> Quat:
     """Quaternion product: the rotation b followed, in the outer frame, by a."""
     w = a[0] * b[0] - (a[1:] * b[1:]).sum()
     return jnp.concatenate([w[None], a[0] * b[1:] + b[0] * a[1:] + cross(a[1:], b[1:])])
 
 
+@traced_once
 def normalise(q: Quat) -> Quat:
     """q divided by its norm."""
     return q / jnp.sqrt((q * q).sum())
 
 
+@traced_once
 def to_matrix(q: Quat) -> Mat3:
     """Rotation matrix of a unit quaternion."""
     w, x, y, z = q
@@ -110,6 +175,7 @@ def to_matrix(q: Quat) -> Mat3:
     )
 
 
+@traced_once
 def from_matrix(R: Mat3) -> Quat:
     """Unit quaternion, w >= 0, of a rotation matrix (Bar-Itzhack's four candidates, the best conditioned taken)."""
     d = jnp.stack([R[0, 0], R[1, 1], R[2, 2]])
@@ -129,18 +195,21 @@ def from_matrix(R: Mat3) -> Quat:
     return jnp.where(q[0] < 0, -q, q)
 
 
+@traced_once
 def dexp(phi: Vec3) -> Mat3:
     """Matrix of the body angular velocity: Omega = dexp(phi) phi' for R = exp(phi)."""
     x, K = (phi * phi).sum(), hat(phi)
     return jnp.eye(3) - cosc(x) * K + sincc(x) * matmul(K, K)
 
 
+@traced_once
 def dexp_inverse(phi: Vec3) -> Mat3:
     """Inverse of `dexp`: phi' = dexp_inverse(phi) Omega, for angles below 2 pi."""
     x, K = (phi * phi).sum(), hat(phi)
     return jnp.eye(3) + K / 2 + cotc(x) * matmul(K, K)
 
 
+@traced_once
 def about_axis(axis: Vec3, angle: Scalar) -> Mat3:
     """Rotation matrix by an angle [rad] about a unit axis; the identity if the axis is zero."""
     K = hat(axis)

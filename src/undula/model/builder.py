@@ -23,6 +23,7 @@ from undula.model.errors import ModelError, as_vector, is_traced
 from undula.model.system import Shape, System
 from undula.model.topology import GROUPS, Topology
 from undula.rods.authoring import Acting
+from undula.rods.pieces import refuse_overwound
 from undula.rods.rod import Rod, RodPlan, Segment
 
 BASE_ROLES = ("fixed", "driven", "free")
@@ -254,7 +255,7 @@ class Builder(Acting):
         )
         checks.unique([c.name for c in self._contacts], "contact")
         contacts, touching = group_candidates(self._contacts, topology.bodies)
-        return System(
+        system = System(
             mass=mass,
             com=com,
             inertia=inertia,
@@ -286,6 +287,24 @@ class Builder(Acting):
             shapes=tuple(b.shapes for b in bodies),
             topology=topology,
         )
+        refuse_overwound(system, _start(system), f"system '{self.name}' cannot be built", ModelError)
+        return system
+
+
+def _start(system: System) -> Any:
+    """Coordinates at t = 0 as far as the model gives them: zero, or where motion laws put the strains of rods."""
+    q = np.zeros(system.topology.nq)
+    first = system.nv - system.topology.strain_count
+    for drive in system.motions if system.rods else ():
+        if any(k >= first for k in drive.which):
+            value = drive.law.value(jnp.zeros(()))
+            if is_traced(value):
+                return value
+            value = np.broadcast_to(np.asarray(value), (len(drive.which),))
+            for k, x in zip(drive.which, value):
+                if k >= first:
+                    q[k - system.nv] = x
+    return q
 
 
 def _names(coordinates: str | Sequence[str]) -> tuple[str, ...]:

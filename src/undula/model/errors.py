@@ -15,6 +15,10 @@ class ModelError(UndulaError):
     """A model that cannot be built."""
 
 
+class OutputError(UndulaError):
+    """What was asked for is allowed, but could not be written: a full disk, a closed pipe."""
+
+
 def is_traced(value: Any) -> bool:
     """Whether a value is being differentiated or compiled, so that it cannot be checked."""
     return isinstance(value, jax.core.Tracer)
@@ -30,6 +34,12 @@ def positive(value: Any, what: str, unit: str = "") -> None:
         good = False
     if not good:
         raise ModelError(f"{what} = {value}{' ' if unit else ''}{unit}; it must be positive.")
+
+
+def positive_or_nan(value: Any, what: str, unit: str = "") -> Any:
+    """A positive number, refused if it is not; a traced one that is not becomes NaN, as its sign would be lost in a power."""
+    positive(value, what, unit)
+    return jnp.where(value > 0, value, jnp.nan) if is_traced(value) else value
 
 
 def as_vector(value: Any, size: int, what: str) -> Any:

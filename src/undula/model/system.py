@@ -15,6 +15,7 @@ from undula.model.drawn import Shape
 from undula.model.errors import UndulaError, is_traced
 from undula.model.topology import Topology
 from undula.rods.group import RodGroup
+from undula.rods.pieces import refuse_overwound
 
 
 class State(eqx.Module):
@@ -167,12 +168,16 @@ class System(eqx.Module):
         - `position`, `velocity`: (nv,) or a dict from coordinate names to values [rad or m; per s]. The coordinates of a
           spherical joint are its rotation vector, those of a free joint its position and rotation vector.
         - `base_position` (3,) [m], `base_quaternion` (4,) (w, x, y, z), `base_twist` (6,) body twist [m/s, rad/s].
+
+        Strains that turn a rod by more than pi between two nodes are refused.
         """
         position_0 = self.base_pose.position if base_position is None else base_position
         quaternion_0 = self.base_pose.quaternion if base_quaternion is None else base_quaternion
+        q = configuration(self.topology, self._by_name(position, "position"))
+        refuse_overwound(self, q, "the state cannot be represented")
         return State(
             base=se3.Pose(_array(position_0, 3, "base_position"), _unit(_array(quaternion_0, 4, "base_quaternion"))),
-            q=configuration(self.topology, self._by_name(position, "position")),
+            q=q,
             base_twist=_array(base_twist, 6, "base_twist"),
             v=self._by_name(velocity, "velocity"),
         )

@@ -23,6 +23,8 @@ GROUPS: dict[str, tuple[int, ...]] = {
     "SE3": (0, 1, 2, 3, 4, 5),
 }
 
+EFFORT_UNITS = {"rad": "N m", "m": "N", "1": "N m", "1/m": "N m^2"}  # of efforts: a power divided by a rate
+
 
 @dataclass(frozen=True, eq=True)
 class Topology:
@@ -51,6 +53,11 @@ class Topology:
         ):  # hashing a thousand names at every call of a compiled function would cost more than the call
             self._hash.append(hash(tuple(getattr(self, f.name) for f in fields(self) if f.compare)))
         return self._hash[0]
+
+    @property
+    def effort_units(self) -> tuple[str, ...]:
+        """Unit of the effort at each coordinate."""
+        return tuple(EFFORT_UNITS[unit] for unit in self.units)
 
     # Sizes
 

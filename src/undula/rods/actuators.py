@@ -136,6 +136,19 @@ def place(plan: RodPlan, routing: Any, end: float, what: str) -> tuple[Any, Any,
     return D, dD, jnp.asarray(plan.gauss_weights[:, None] * plan.pieces * share) * length
 
 
+def warn_of_pushing(along: tuple[Along, ...], t: np.ndarray, recorded: Any) -> None:
+    """A warning for tendons whose law of tension became negative: no tendon pushes."""
+    found = []
+    for k, a in enumerate(along):
+        negative = np.asarray(recorded[0])[:, k] < 0 if isinstance(a, Tension) else np.zeros(1, bool)
+        if negative.any():
+            found.append(f"'{a.name}' from t = {t[int(np.argmax(negative))]:.4g} s")
+    if found:
+        warnings.warn(
+            f"tendons that push, because their tension is negative: {', '.join(found)}.", UndulaWarning, stacklevel=3
+        )
+
+
 def _warn_outside(plan: RodPlan, values: np.ndarray, what: str) -> None:
     for s, (y, z) in zip(plan.places.reshape(-1), values):
         section = plan.section(s)

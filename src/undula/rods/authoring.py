@@ -75,7 +75,8 @@ class Acting:
         **Arguments:**
 
         - `routing`: its place (y, z) in the section [m], or a function of X [m] that gives it: straight, helical, converging.
-        - `tension` [N], a number or a law; or `length` [m], a number or a law, of a tendon that a winch winds: it is elastic
+        - `tension` [N], a number of at least 0 or a law, which is taken as it is: one that becomes negative pushes, and a run
+          warns of it; or `length` [m], a number or a law, of a tendon that a winch winds: it is elastic
           with the `stiffness` [N/m], and slack when it is too long.
         """
         what = f"the tendon '{name}'"

@@ -9,6 +9,7 @@ import numpy as np
 from undula._quick import quickly_compiled
 from undula.model.system import State, System
 from undula.rods.group import RodGroup
+from undula.rods.pieces import refuse_overwound
 
 
 class SpatialError(NamedTuple):
@@ -46,6 +47,7 @@ def spatial_error(system: System, state: State) -> dict[str, SpatialError]:
     It says nothing about the basis: whether the modes can describe the shape.
     """
     names = {links[0]: name for name, links in system.rod_links.items()}
+    refuse_overwound(system, state.q, "the state cannot be represented")
     out = {}
     for group in system.rods:
         (R, p), (R2, p2) = jax.tree.map(np.asarray, _tips(group, state.q))

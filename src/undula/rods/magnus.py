@@ -91,7 +91,7 @@ def cobracket(eta: Screw, F: Screw) -> Screw:
 # The Magnus series
 
 
-def increment(xi: Sequence[Screw], h: Array) -> Screw:
+def increment(xi: Sequence[Screw], h: Any) -> Screw:
     """psi of the pieces. As frames are multiplied on the right, brackets have the opposite sign of the usual formulas."""
     if len(xi) == 2:
         return _add((h / 2, _add((None, xi[0]), (None, xi[1]))), (_R3 / 12 * h**2, bracket(xi[0], xi[1])))

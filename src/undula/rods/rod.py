@@ -24,6 +24,7 @@ from undula.model.errors import ModelError, as_vector, is_traced, positive
 from undula.rods.basis import COMPONENTS, Basis, bases, components
 from undula.rods.group import RodGroup
 from undula.rods.magnus import GAUSS
+from undula.rods.material import hooke, inertial, refuse_unused, viscous
 from undula.rods.quadrature import gauss, radau
 from undula.rods.sections import Rectangle, Section
 
@@ -41,18 +42,22 @@ class Rod(Joint):
 
     - `length` [m]; `section`: a `Circle`, `Annulus`, `Rectangle`, `Ellipse` or `GivenSection`, or a function of X [m] that
       returns one.
-    - `E` [Pa], `G` [Pa] (E / 3 by default: incompressible), `density` [kg/m^3]. Instead of them, `stiffness` (6,) or (6, 6)
-      [N, N m^2], over (Gx, Gy, Gz, Kx, Ky, Kz), and `inertia` (6,) or (6, 6) [kg/m, kg m], over (V, Omega): per length,
-      constant or a function of X.
+    - `E` [Pa], `G` [Pa] (E / 3 by default: incompressible), `density` [kg/m^3]. Instead of E and G, `stiffness` (6,) or
+      (6, 6) [N, N m^2], over (Gx, Gy, Gz, Kx, Ky, Kz); instead of the density, `inertia` (6,) or (6, 6) [kg/m, kg, kg m], over
+      (V, Omega), of a rigid section: [[m 1, -S^], [S^, J]] with the mass m, the first moments S and the moments J. Both are
+      per length, constant or a function of X.
     - `damping`: time constant mu [s] of Kelvin-Voigt damping D = mu H (2.13), or a matrix as `stiffness` [N s, N m^2 s].
     - `strains`: "reissner", "extensible-kirchhoff", "kirchhoff", "torsion-free", "planar-kirchhoff" (bends about z),
       "planar-reissner" or "bar"; or names out of Gx, Gy, Gz (stretch, shears), Kx (torsion), Ky, Kz (curvatures).
     - `modes`: how many functions (3 by default), for all strains or for each; `basis`: "legendre", "chebyshev", "monomial",
-      "piecewise-constant", "piecewise-linear", "b-spline", or a `Basis` object.
+      "piecewise-constant", "piecewise-linear", "b-spline", or a `Basis` object, which has its own number of functions.
     - `reference`: strain (6,) of the rod without stress, or a function of X: precurved and pretwisted rods.
     - `nodes`: how many; by default from the basis. `order`: 4 or 6, of the Magnus increments.
     - `strain`: an imposed field, a function (X, t) -> (6,); the rod is then driven and has no basis.
-    - `role`, `motion`, `effort`: as for any joint, over all the coordinates.
+    - `role`, `motion`, `effort`: as for any joint, over all the coordinates; efforts are in N m^2 (curvatures, torsion) and
+      N m (stretch, shears).
+
+    An argument that the others leave without use is refused.
     - `colour`, and `drawn`: full widths along y and z [m] of what a viewer shows; those of the section by default.
     """
 
@@ -119,6 +124,7 @@ class RodPlan:
                 )
         if not (rod.section is None or callable(rod.section) or isinstance(rod.section, Section)):
             raise ModelError(f"section of {what} = {rod.section!r}; it must be a section, e.g. Circle(0.01).")
+        refuse_unused(rod, what)
         self.strains = components(rod.strains, what)
         if rod.strain is None:
             self.bases = bases(self.strains, rod.modes, rod.basis, what)
@@ -244,90 +250,24 @@ class RodPlan:
     def section(self, s: float) -> Section | None:
         return self.rod.section(s * self.rod.length) if callable(self.rod.section) else self.rod.section
 
-    def _matrix(self, given: Any, s: float, what: str) -> Any:
-        value = given(s * self.rod.length) if callable(given) else given
-        value = value if is_traced(value) else np.asarray(value, dtype=float)
-        if value.shape == (6,):
-            value = jnp.diag(value) if is_traced(value) else np.diag(value)
-        if value.shape != (6, 6):
-            raise ModelError(f"{what} has the shape {value.shape}; it must be (6,) or (6, 6).")
-        if not is_traced(value) and not np.all(np.isfinite(value)):
-            raise ModelError(f"{what} is not finite.")
-        return value
-
-    def _hooke(self, s: float) -> Any:
-        """H of (2.10), linear strains first."""
-        rod, what = self.rod, f"the rod '{self.name}'"
-        if not _is_zero(rod.stiffness):
-            H = self._matrix(rod.stiffness, s, f"stiffness of {what}")
-            if not is_traced(H) and np.linalg.eigvalsh((H + H.T) / 2)[0] < 0:
-                raise ModelError(f"stiffness of {what} is not positive.")
-            return H
-        section = self.section(s)
-        if section is None or rod.E is None:
-            if rod.role == "driven" or rod.motion is not None or rod.strain is not None:
-                return np.zeros((6, 6))  # an imposed strain needs no elasticity
-            raise ModelError(f"{what} needs a section and E, or its stiffness.")
-        positive(rod.E, f"E of {what}", "Pa")
-        G = rod.E / 3 if rod.G is None else rod.G
-        positive(G, f"G of {what}", "Pa")
-        Iy, Iz = section.moments
-        parts = [rod.E * section.area, G * section.area, G * section.area, G * section.torsion, rod.E * Iy, rod.E * Iz]
-        return _diagonal(parts)
-
-    def _viscous(self, s: float, H: Any) -> Any:
-        mu = self.rod.damping
-        if np.ndim(mu) == 0 and not callable(mu):
-            if not is_traced(mu) and (not np.isfinite(mu) or mu < 0):
-                raise ModelError(f"damping of the rod '{self.name}' = {mu} s; it must not be negative.")
-            return mu * H
-        D = self._matrix(mu, s, f"damping of the rod '{self.name}'")
-        if not is_traced(D) and np.linalg.eigvalsh((D + D.T) / 2)[0] < 0:
-            raise ModelError(f"damping of the rod '{self.name}' is negative in some strain.")
-        return D
-
     def stiffness(self) -> tuple[Any, Any]:
         """K_ee and D_ee of (2.38), (2.39)."""
         if self.rod.strain is not None:
             return np.zeros((self.count, self.count)), np.zeros((self.count, self.count))
         B, w = self._shapes(self._fine), self._fine_weights
-        H = [self._hooke(s) for s in self._fine]
-        D = [self._viscous(s, h) for s, h in zip(self._fine, H)]
+        what, at = f"the rod '{self.name}'", [s * self.rod.length for s in self._fine]
+        H = [hooke(self.rod, self.section(s), X, what) for s, X in zip(self._fine, at)]
+        D = [viscous(self.rod.damping, h, X, what) for h, X in zip(H, at)]
         K, V = (sum(wk * b.T @ x @ b for wk, b, x in zip(w, B, xs)) * self.rod.length for xs in (H, D))
         return K, V
 
     def inertials(self) -> list[tuple[Any, Any, Any]]:
         """Mass, centre and inertia about it of the nodes."""
         rod, what = self.rod, f"the rod '{self.name}'"
-        out = []
-        for s, w in zip(self.nodes, self.weights):
-            dX = w * rod.length
-            if rod.inertia is not None:
-                M = self._matrix(rod.inertia, s, f"inertia of {what}")
-                m = M[0, 0]
-                positive(m, f"inertia of {what}: the mass per length", "kg/m")
-                c = (
-                    jnp.stack([M[5, 1], M[3, 2], M[4, 0]]) / m
-                    if is_traced(M)
-                    else np.array([M[5, 1], M[3, 2], M[4, 0]]) / m
-                )
-                xp = jnp if is_traced(M) else np
-                K = xp.array([[0 * m, -c[2], c[1]], [c[2], 0 * m, -c[0]], [-c[1], c[0], 0 * m]])
-                out.append((m * dX, c, (M[3:, 3:] + m * K @ K) * dX))
-                continue
-            section = self.section(s)
-            if section is None or rod.density is None:
-                raise ModelError(f"{what} needs a section and a density, or its inertia.")
-            positive(rod.density, f"density of {what}", "kg/m^3")
-            Iy, Iz = section.moments
-            out.append(
-                (
-                    rod.density * section.area * dX,
-                    np.zeros(3),
-                    _diagonal([rod.density * dX * x for x in (Iy + Iz, Iy, Iz)]),
-                )
-            )
-        return out
+        return [
+            inertial(rod, self.section(s), s * rod.length, w * rod.length, what)
+            for s, w in zip(self.nodes, self.weights)
+        ]
 
     def drawn(self) -> list[tuple[Shape, ...]]:
         """What a viewer shows of each node: half of the pieces on both sides, and the whole first one."""
@@ -401,14 +341,6 @@ class RodPlan:
             shapes = self._interpolated(inside)
         reference = self._reference(inside)
         return dict(abscissae=s * self.rod.length, section_shapes=shapes, section_reference=reference.T)
-
-
-def _is_zero(value: Any) -> bool:
-    return isinstance(value, int | float) and value == 0
-
-
-def _diagonal(parts: Sequence[Any]) -> Any:
-    return jnp.diag(jnp.stack([jnp.asarray(x) for x in parts])) if any(is_traced(x) for x in parts) else np.diag(parts)
 
 
 def _stack(rows: Sequence[Any], size: int) -> Any:

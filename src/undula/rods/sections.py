@@ -8,11 +8,14 @@ from typing import Any
 import jax.numpy as jnp
 import numpy as np
 
-from undula.model.errors import ModelError, is_traced, positive
+from undula.model.errors import ModelError, is_traced, positive, positive_or_nan
 
 
 class Section(abc.ABC):
-    """A section about its centre: y and z are its principal axes, x is along the rod."""
+    """A section about its centre: y and z are its principal axes, x is along the rod.
+
+    Sizes that are not positive are refused; where they are traced, they become NaN.
+    """
 
     @property
     @abc.abstractmethod
@@ -41,6 +44,11 @@ class Section(abc.ABC):
         return False
 
 
+def _keep(section: Section, field: str, value: Any) -> None:
+    """Sets a field of a frozen section while it is made."""
+    object.__setattr__(section, field, value)
+
+
 @dataclass(frozen=True)
 class Circle(Section):
     """A full circle of a `diameter` [m]."""
@@ -48,7 +56,7 @@ class Circle(Section):
     diameter: Any
 
     def __post_init__(self):
-        positive(self.diameter, "diameter of the section", "m")
+        _keep(self, "diameter", positive_or_nan(self.diameter, "diameter of the section", "m"))
 
     @property
     def area(self):
@@ -72,8 +80,10 @@ class Annulus(Circle):
 
     def __post_init__(self):
         super().__post_init__()
-        positive(self.inner, "inner diameter of the section", "m")
-        if not (is_traced(self.inner) or is_traced(self.diameter)) and self.inner >= self.diameter:
+        _keep(self, "inner", positive_or_nan(self.inner, "inner diameter of the section", "m"))
+        if is_traced(self.inner) or is_traced(self.diameter):
+            _keep(self, "inner", jnp.where(self.inner < self.diameter, self.inner, jnp.nan))
+        elif self.inner >= self.diameter:
             raise ModelError(f"inner diameter of the section = {self.inner} m; it must be less than {self.diameter} m.")
 
     @property
@@ -94,8 +104,8 @@ class _Oblong(Section):
     height: Any
 
     def __post_init__(self):
-        positive(self.width, "width of the section", "m")
-        positive(self.height, "height of the section", "m")
+        _keep(self, "width", positive_or_nan(self.width, "width of the section", "m"))
+        _keep(self, "height", positive_or_nan(self.height, "height of the section", "m"))
 
     @property
     def outline(self):

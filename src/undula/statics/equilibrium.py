@@ -23,7 +23,11 @@ from undula.integrate.newton import columns_of
 from undula.model.errors import UndulaError
 from undula.model.links import links_of
 from undula.model.system import State, System, displaced
+from undula.rods.pieces import refuse_overwound
 
+# What counts as the size of the efforts where hardly any are left: this part of those of a large displacement. With the default
+# tolerance, a residual of 1e-14 of them then passes, which is what rounding leaves.
+STRESS_FREE = 1e-4
 SMALLEST = 1e-3  # part of the load below which a continuation gives up
 
 
@@ -31,7 +35,8 @@ class Equilibrium(NamedTuple):
     """A state at rest in which all efforts balance.
 
     - `residual`: what is left of the balance, relative to the efforts, or of the gaps [m or rad], whichever is larger;
-      `iterations`: of Newton's method.
+      `iterations`: of Newton's method. If there are hardly any efforts, as in a loop without stress, it is relative to 1e-4
+      of those that a displacement by a radian, or by the length of the system, would take.
     - `stiffness` (m, m): tangent stiffness in the directions that can move; symmetric for dead loads.
     - `lowest`: smallest eigenvalue of its symmetric part; it is stable if that is positive.
     - `directions` (n, m): these directions, as columns over the unknown (base directions, coordinates); the identity
@@ -107,6 +112,7 @@ def equilibrium(
     time = jnp.asarray(float(t))
     start = system.state() if state is None else state
     start = driven_motion(system, time, start)[0]
+    refuse_overwound(system, start.q, f"the start of the equilibrium of '{system.name}' cannot be represented")
     start = State(start.base, start.q, jnp.zeros(6), jnp.zeros(system.nv))
     tries = [
         lambda: _newton(system, start, time, 1.0, tolerance, most),
@@ -122,7 +128,9 @@ def equilibrium(
             break
     total, balanced = sum(x.iterations for x in found), [x for x in found if x.residual <= tolerance]
     if balanced:
-        return max(balanced, key=lambda x: x.stable)._replace(iterations=total)
+        best = max(balanced, key=lambda x: x.stable)._replace(iterations=total)
+        refuse_overwound(system, best.state.q, f"the equilibrium of '{system.name}' cannot be represented")
+        return best
     raise UndulaError(
         f"no equilibrium of '{system.name}' was found: {min(x.residual for x in found):.3g} of the efforts remains "
         f"(tolerance {tolerance:g}), also when the load is increased step by step; start closer to the equilibrium, or use "
@@ -151,9 +159,12 @@ def _newton(
 ) -> Equilibrium:
     """Newton's method with a line search on the residual; with `descend`, away from equilibria that are not stable."""
 
+    ranges = _ranges(system)
+
     def look(state):
         r, K, size, A, gap, reactions = (np.asarray(x) for x in _balance(system, state, t, jnp.asarray(part)))
-        left = max(np.abs(r).max(initial=0.0) / (size if size > 0 else 1.0), np.abs(gap).max(initial=0.0))
+        size = max(size, STRESS_FREE * (np.abs(K) @ ranges).max(initial=0.0)) or 1.0
+        left = max(np.abs(r).max(initial=0.0) / size, np.abs(gap).max(initial=0.0))
         return _Point(state, left if np.isfinite(left) else np.inf, r, K, A, gap, reactions)
 
     at, count = look(state), 0
@@ -183,6 +194,16 @@ def _newton(
     K = Z.T @ at.K @ Z
     lowest = float(np.linalg.eigvalsh((K + K.T) / 2)[0]) if K.size and np.all(np.isfinite(K)) else np.inf
     return Equilibrium(at.state, at.left, count, K, lowest, Z, at.reactions)
+
+
+def _ranges(system: System) -> np.ndarray:
+    """How far the unknown directions may go, in their own units: a radian, the length of the system, a turn along it."""
+    lengths = [float(np.linalg.norm(x)) for x in np.asarray(system.joint_position)]
+    lengths += [float(x) for g in system.rods for x in np.asarray(g.steps).sum(1)]
+    size = max(lengths, default=0.0) or 1.0
+    by_unit = {"m": size, "1/m": 1 / size}
+    units = ("m",) * 3 + ("rad",) * 3 + system.topology.units
+    return np.array([by_unit.get(units[k], 1.0) for k in unknown_velocities(system)])
 
 
 class _Point(NamedTuple):

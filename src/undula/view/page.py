@@ -1,12 +1,10 @@
 """3D pages of a run: one file that plays by itself, or a server with controls."""
 
 import html
-import io
 import os
 import socket
 import threading
 import time
-from contextlib import redirect_stdout
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +14,8 @@ import xarray as xr
 from undula.io.netcdf import replacing
 from undula.model.errors import UndulaError
 from undula.view import shapes
+from undula.view.checked import check_poses
+from undula.view.guard import make_server, stop_server
 
 MOST_FRAMES = 400  # a few hundred kilobytes for a robot of ten bodies
 FOV = 0.7  # vertical field of view of the camera [rad]
@@ -45,6 +45,7 @@ def write_html(
     for name, value in (("fps", fps), ("speed", speed), ("most_frames", most_frames)):
         if not (np.isfinite(value) and value > 0):
             raise UndulaError(f"{name} = {value:g} is not allowed; it must be a positive number.")
+    check_poses(data)
     times = shapes.frame_times(data, fps / speed, int(most_frames))
     position, quaternion = shapes.resample(data, times)
     with replacing(path) as part:
@@ -59,7 +60,7 @@ def write_html(
                         recorder.insert_sleep(float(times[1] - times[0]) / speed)
             page = recorder.as_html()
         finally:
-            _stop(server)
+            stop_server(server)
         part.write_text(_captioned(page, data, speed), encoding="utf-8")
     return Path(path)
 
@@ -68,25 +69,31 @@ def serve(data: xr.Dataset, port: int = 8080, block: bool = True, host: str = "1
     """Shows a run in the browser, with play and pause, speed, a time slider and a button for the camera.
 
     It prints the address: another port if `port` is taken. With `block` it returns at Ctrl-C; otherwise it
-    returns the viser server at once, and `.stop()` ends it.
+    returns the viser server at once, and `.stop()` ends it. Only the page itself is answered, under a name of this machine:
+    web sites that are open in the same browser are refused, and so is viser's way to share the page.
     """
     if not 0 <= port <= 65535:
         raise UndulaError(f"port = {port} is not allowed; it must be a whole number from 0 to 65535.")
+    check_poses(data)
     if not data.sizes["time"]:
         raise UndulaError("the run has no samples, so there is nothing to draw.")
     server = _server(port, host)
+    blocking = True
     try:
         player = _Player(server, data)
         shown = "localhost" if host in ("127.0.0.1", "0.0.0.0") else host
         print(f"3D page: http://{shown}:{server.get_port()}", flush=True)
         if not block:
+            blocking = False
             player.run_beside()
             return server
         print("Ctrl-C ends it.", flush=True)
         player.run()
     except KeyboardInterrupt:
         pass
-    _stop(server)
+    finally:
+        if blocking:
+            stop_server(server)
     return None
 
 
@@ -233,7 +240,7 @@ class _Player:
             self.alive = False
             thread.join(timeout=2.0)
             server.stop = stop
-            _stop(server)
+            stop_server(server)
 
         server.stop = ending
         thread.start()
@@ -318,21 +325,11 @@ def _short(x: np.ndarray) -> tuple[float, ...]:
 
 def _server(port: int, host: str = "127.0.0.1") -> Any:
     try:
-        import viser
-    except ImportError as problem:
-        raise UndulaError(f"the 3D page needs the package viser, which cannot be imported: {problem}.") from None
-    try:
         with socket.socket() as probe:  # viser would try port after port on an address that is not ours
             probe.bind((host, 0))
     except OSError as problem:
         raise UndulaError(f"cannot open a port on host = {host} for the 3D page: {problem.strerror}.") from None
-    with redirect_stdout(io.StringIO()):  # its banner would be in the way of ours, and of --json
-        return viser.ViserServer(host=host, port=port, verbose=False)
-
-
-def _stop(server: Any) -> None:
-    with redirect_stdout(io.StringIO()):
-        server.stop()
+    return make_server(host, port)
 
 
 def _captioned(page: str, data: xr.Dataset, speed: float) -> str:

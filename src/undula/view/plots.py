@@ -3,16 +3,21 @@
 matplotlib is imported when a figure is made, and only its objects are used: the caller's backend stays.
 """
 
+import io
 import os
 import textwrap
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import xarray as xr
 
-from undula.model.errors import UndulaError
+from undula.io.netcdf import reason, replacing, write_bytes
+from undula.model.errors import OutputError
+from undula.model.topology import EFFORT_UNITS
 from undula.view import shapes
+from undula.view.checked import check_poses, check_signals
 
 MOST_LINES = 12  # coordinates that can still be told apart as lines
 STICKS = 8  # instants of the stick figure
@@ -55,18 +60,10 @@ def write_figures(data: xr.Dataset, folder: str | os.PathLike) -> list[Path]:
     - `efforts.png`: efforts and the wrench on the base, what is not zero of them.
     - `energy.png`: the energies, and their rate against the power of actuators and surroundings.
 
-    A run without samples has no figures.
+    A run without samples has no figures. All of them are written or, if one cannot be, none.
     """
     import matplotlib as mpl
 
-    target = Path(folder)
-    try:
-        target.mkdir(parents=True, exist_ok=True)
-    except OSError as problem:
-        reason = (problem.strerror or "the file system refused it").lower()
-        raise UndulaError(f"cannot write figures into {target}: {reason}.") from None
-    if not data.sizes["time"]:
-        return []
     draw = {
         "motion": _motion,
         "path": _path,
@@ -74,20 +71,34 @@ def write_figures(data: xr.Dataset, folder: str | os.PathLike) -> list[Path]:
         "efforts": _efforts,
         "energy": _energy,
     }
-    written = []
+    pictures = {}
+    check_poses(data)
+    check_signals(data)
     with mpl.rc_context(STYLE):
-        for name, make in draw.items():
+        for name, make in draw.items() if data.sizes["time"] else ():
             figure = make(data)
-            if figure is None:
-                continue
-            path = target / f"{name}.png"
-            try:
-                figure.savefig(path)
-            except OSError as problem:
-                reason = (problem.strerror or "the file system refused it").lower()
-                raise UndulaError(f"cannot write {path}: {reason}.") from None
-            written.append(path)
-    return written
+            if figure is not None:
+                pictures[f"{name}.png"] = io.BytesIO()
+                figure.savefig(pictures[f"{name}.png"], format="png")
+    return _write_all(pictures, Path(folder))
+
+
+def _write_all(pictures: dict[str, io.BytesIO], folder: Path) -> list[Path]:
+    """Writes every picture beside its place before the first takes it; a folder that was made for nothing goes."""
+    made = [p for p in (folder, *folder.absolute().parents) if not p.exists()]
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with ExitStack() as stack:
+            for name, picture in pictures.items():
+                write_bytes(stack.enter_context(replacing(folder / name)), picture.getbuffer())
+    except (OSError, OutputError) as problem:
+        for path in made:
+            with suppress(OSError):
+                path.rmdir()
+        if isinstance(problem, OSError):
+            raise OutputError(f"cannot write figures into {folder}: {reason(problem)}.") from None
+        raise
+    return [folder / name for name in pictures]
 
 
 # The figures. Each function returns a figure, or nothing if there is nothing to see.
@@ -166,8 +177,7 @@ def _efforts(data: xr.Dataset) -> Any:
     wrench = shapes.tidy(data["base_wrench"].values if "base_wrench" in data else np.zeros((len(effort), 6)))
     acting = shapes.present(effort) if effort.size else np.zeros(0, bool)
     parts = _by_unit(data, acting | (acting.sum() > MOST_LINES))
-    conjugate = {"rad": "N m", "m": "N"}
-    panels = [(f"efforts [{conjugate.get(unit, 'N m or N')}]", "effort", which) for unit, which in parts]
+    panels = [(f"efforts [{EFFORT_UNITS.get(unit, 'N m or N')}]", "effort", which) for unit, which in parts]
     base = [("force on the base\n[N]", slice(0, 3), "f"), ("couple on the base\n[N m]", slice(3, 6), "c")]
     base = [b for b in base if shapes.present(wrench)[b[1]].any()]
     if not panels and not base:
@@ -229,11 +239,11 @@ def _layout() -> Any:
 
 
 def _title(figure: Any, ax: Any, data: xr.Dataset, what: str) -> None:
-    """Scenario and subject, then the class (and what went wrong, if the run failed) in small print."""
+    """Scenario and subject, then the class (and what went wrong, if the run failed or is doubtful) in small print."""
     figure.suptitle(f"{data.attrs.get('scenario', 'run')}: {what}", fontsize=11.5, fontweight="bold", color=INK)
-    notes = [data.attrs["class"]] if data.attrs.get("class") else []
-    if data.attrs.get("status") == "failed":
-        notes.append(f"failed: {data.attrs.get('message', '')}")
+    notes = [str(data.attrs[name]) for name in ("class",) if name in data.attrs]
+    if (status := str(data.attrs.get("status", "ok"))) != "ok":
+        notes.append(f"{status}: {data.attrs.get('message', '')}")
     text = "\n".join(line for note in notes for line in textwrap.wrap(note, 84))
     ax.set_title(text, loc="left", fontsize=8, color=GREY, pad=6)
 

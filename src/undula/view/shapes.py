@@ -1,6 +1,5 @@
 """What figures and pages draw of a run: shapes, poses between the samples, signals without rounding noise."""
 
-import json
 from itertools import product
 from typing import Any
 
@@ -8,6 +7,7 @@ import numpy as np
 import xarray as xr
 
 from undula.model.errors import UndulaError
+from undula.view.checked import check_shape, check_surface, parsed
 
 TINY = 1e-9  # a part of a signal below this fraction of its scale is rounding, not motion
 ZERO = 1e-12  # data all below this are rounding errors of zero
@@ -19,22 +19,31 @@ SIGNS = np.array(list(product((-1, 1), repeat=3)))  # of the corners of a box
 
 def body_shapes(data: xr.Dataset) -> list[list[dict[str, Any]]]:
     """The shapes of each body, as dictionaries (see `undula.Shape`); none if the file does not know any."""
-    shapes = json.loads(data.attrs.get("shapes", "[]")) or [[] for _ in data["body"]]
+    shapes = parsed(data, "shapes") or [[] for _ in data["body"]]
     if len(shapes) != data.sizes["body"]:
         raise UndulaError(f"the attribute shapes is for {len(shapes)} bodies; the run has {data.sizes['body']}.")
-    for shape in (s for body in shapes for s in body):
-        if shape["kind"] not in KINDS or len(shape["size"]) != KINDS[shape["kind"]]:
-            known = ", ".join(f"{kind} ({n})" for kind, n in KINDS.items())
-            what = f"the shape {shape['kind']} of size {shape['size']}"
-            raise UndulaError(f"cannot draw {what}; the kinds (and how many sizes) are {known}.")
+    for name, body in zip(data["body"].values, shapes):
+        if not isinstance(body, list):
+            raise UndulaError(
+                f"the run cannot be drawn: its attribute shapes has no list of shapes for the body {name}."
+            )
+        for shape in body:
+            check_shape(shape, KINDS, f"a shape of the body {name}")
     return shapes
 
 
 def body_parents(data: xr.Dataset) -> list[int]:
     """The parent of each body, -1 for the base; every body on the base if the file does not say."""
     count = data.sizes["body"]
-    parents = json.loads(data.attrs.get("parents", "[]"))
-    return parents if len(parents) == count else [-1] + [0] * (count - 1)
+    parents = parsed(data, "parents")
+    if len(parents) != count:
+        return [-1] + [0] * (count - 1)
+    for k, p in enumerate(parents):
+        if not isinstance(p, int) or not -1 <= p < k:
+            raise UndulaError(
+                f"the run cannot be drawn: the parent of body {k} is {p}; parents come before their bodies."
+            )
+    return parents
 
 
 def half_extents(shape: dict[str, Any]) -> np.ndarray:
@@ -92,7 +101,8 @@ def surroundings(data: xr.Dataset) -> list[dict[str, Any]]:
     low, high = bounds(data)
     size = float((high - low).max()) or 1.0
     out = []
-    for x in json.loads(data.attrs.get("surroundings", "[]")):
+    for x in parsed(data, "surroundings"):
+        check_surface(x)
         match x["kind"]:
             case "plane":
                 out += _sheet(np.array(x["normal"], float), np.array(x["point"], float), low, high, size)
@@ -102,12 +112,8 @@ def surroundings(data: xr.Dataset) -> list[dict[str, Any]]:
                 out.append(_placed("cylinder", [x["radius"], height], place))
             case "ball":
                 out.append(_placed("sphere", [x["radius"]], x["centre"]))
-            case "relief":
+            case _:
                 out.append(x)
-            case kind:
-                raise UndulaError(
-                    f"cannot draw surroundings of the kind {kind}; the kinds are plane, post, ball, relief."
-                )
     return out
 
 
@@ -181,10 +187,13 @@ def outline(shape: dict[str, Any], i: int, j: int) -> np.ndarray:
         points = np.concatenate(
             ends if shape["kind"] == "cylinder" else [circle, circle[:, [0, 2, 1]], circle[:, [2, 0, 1]]]
         )
-    from scipy.spatial import ConvexHull
+    from scipy.spatial import ConvexHull, QhullError
 
     flat = in_body(shape, points * half)[:, [i, j]]
-    return flat[ConvexHull(flat).vertices]
+    try:
+        return flat[ConvexHull(flat).vertices]
+    except QhullError:  # too thin to have an edge
+        return np.zeros((0, 2))
 
 
 def rotate(quaternion: np.ndarray, vector: np.ndarray) -> np.ndarray:

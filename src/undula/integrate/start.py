@@ -1,0 +1,84 @@
+"""What a run is given: checked before anything is computed, refused in one sentence."""
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+
+from undula.contact.separate import contact_gaps
+from undula.model.errors import UndulaError
+from undula.model.system import State, System
+from undula.model.topology import GROUPS
+from undula.rods.pieces import refuse_overwound
+
+DEEP = 1e-6  # a contact that starts deeper is refused [m]
+ROUNDING = 1e-12  # a dt whose multiple is so near t_end, relative to it, is left as it was given
+
+
+class Steps(NamedTuple):
+    """How a run divides its time: `count` steps of `dt` [s], a sample every `stride` of them."""
+
+    count: int
+    dt: float
+    stride: int
+
+
+def check_times(t_end: float, dt: float, save_every: int | None) -> Steps:
+    """The steps of a run that ends at `t_end` exactly, or one sentence on what is wrong.
+
+    If dt does not divide t_end, all steps are a little shorter, none longer: samples stay evenly spaced, and what a method
+    remembers of the last step fits the next.
+    """
+    for name, value in (("t_end", t_end), ("dt", dt)):
+        if not (np.isfinite(value) and value > 0):
+            raise UndulaError(f"{name} = {value:g} s is not allowed; it must be a positive, finite time.")
+    if dt > t_end * (1 + 1e-9):
+        raise UndulaError(f"dt = {dt:g} s is not allowed; it must not exceed t_end = {t_end:g} s.")
+    if t_end / dt > 1e9:
+        raise UndulaError(
+            f"dt = {dt:g} s is not allowed; t_end = {t_end:g} s would take {t_end / dt:g} steps (at most 1e9)."
+        )
+    count = max(1, math.ceil(t_end / dt * (1 - 1e-9)))
+    if abs(count * dt - t_end) > ROUNDING * t_end:
+        dt = t_end / count
+    if save_every is None:
+        return Steps(count, dt, max(1, count // 500))
+    if save_every != int(save_every) or save_every < 1:
+        raise UndulaError(f"save_every = {save_every} is not allowed; it must be a whole number of steps, at least 1.")
+    return Steps(count, dt, min(int(save_every), count))
+
+
+def check_state(system: System, state: State) -> None:
+    """Refuses a state that is not finite, or that moves a base in a way its group does not allow."""
+    named = dict(
+        zip(
+            ("base position", "base quaternion", "position", "base_twist", "velocity"),
+            (state.base.position, state.base.quaternion, state.q, state.base_twist, state.v),
+        )
+    )
+    for name, value in named.items():
+        if not np.all(np.isfinite(value)):
+            raise UndulaError(f"the initial {name} = {np.asarray(value).tolist()} is not finite.")
+    refuse_overwound(system, state.q, "the initial state cannot be represented")
+    top = system.topology
+    twist = np.asarray(state.base_twist)
+    allowed = GROUPS[top.base_group] if top.base_role != "fixed" else ()
+    others = [k for k in range(6) if k not in allowed]
+    if top.base_role != "driven" and np.any(twist[others]):
+        what = (
+            "a fixed base cannot move" if top.base_role == "fixed" else f"the group {top.base_group} does not allow it"
+        )
+        raise UndulaError(f"the initial base_twist = {twist.tolist()} is not allowed: {what}.")
+
+
+def check_gaps(system: System, state: State) -> None:
+    """Refuses a state in which bodies penetrate what they may touch."""
+    if not system.contacts:
+        return
+    found = np.asarray(contact_gaps(system, state))
+    k = int(np.argmin(found))
+    if found[k] < -DEEP:
+        raise UndulaError(
+            f"the contact '{system.contact_names[k]}' starts {-found[k]:.6g} m deep; gaps must not be negative: start higher, "
+            "or use separated(system, state)."
+        )

@@ -1,0 +1,232 @@
+"""Runs as a whole: when they end, what they call themselves, what they keep between samples."""
+
+import os
+
+import jax
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+from scipy.integrate import quad
+
+import undula as un
+from undula import gallery
+from undula.command import cache, output
+from undula.contact.record import nothing_yet
+from undula.gallery.scenario import Parameter, Scenario, Setup, run_scenario
+from undula.integrate import base
+from undula.integrate.judge import COARSE, MISSED, Verdict, conclude
+from undula.integrate.moreau import Moreau
+from undula.integrate.simulate import Sample
+from undula.integrate.start import check_times
+
+G = 9.81
+
+
+def ball(height=0.5, restitution=0.8, **given):
+    """A ball of 1 kg above the ground: (system, state)."""
+    b = un.Builder("ball")
+    b.base("ball", role="free", mass=1.0, inertia=un.sphere_inertia(1.0, 0.1))
+    b.contact("ground", "ball", un.Plane(), un.Coulomb(0.3, restitution=restitution), radius=0.1)
+    system = b.build()
+    return system, system.state(base_position=(0, 0, 0.1 + height), **given)
+
+
+def test_links_are_computed_inside_compiled_functions_alone(monkeypatch):
+    """Outside, each of their operations would be a program of its own to compile."""
+    outside = []
+    links_of = base.links_of
+
+    def watched(system):
+        outside.append(not isinstance(system.mass, jax.core.Tracer))
+        return links_of(system)
+
+    monkeypatch.setattr(base, "links_of", watched)
+    assert un.run(*ball(), t_end=0.01, dt=1e-3).ok
+    assert not any(outside)
+
+
+def test_kept_programs_stay_within_a_limit(tmp_path):
+    for k in range(10):  # the first were used last
+        file = tmp_path / f"{k}-cache"
+        file.write_bytes(bytes(100))
+        os.utime(file, (2000 - k, 1000))
+    (tmp_path / "else").write_bytes(bytes(5000))
+    cache.trim(tmp_path, most=1000)
+    assert len(list(tmp_path.iterdir())) == 11
+    cache.trim(tmp_path, most=999)
+    assert sorted(x.name for x in tmp_path.iterdir()) == [*(f"{k}-cache" for k in range(4)), "else"]
+
+
+# The end
+
+
+@pytest.mark.parametrize(
+    "t_end, dt", [(6.0, 25.132741228718345 / 3200), (0.3, 0.1), (1.0, 0.3), (1e-3, 1e-3), (2.0, 2e-5)]
+)
+def test_steps_divide_the_time(t_end, dt):
+    steps = check_times(t_end, dt, None)
+    assert abs(steps.count * steps.dt / t_end - 1) < 1e-12  # it ends there
+    assert steps.dt <= dt and (steps.count - 1) * dt < t_end  # no step is longer, and there is not one too many
+    if abs(round(t_end / dt) * dt - t_end) < 1e-12:
+        assert steps.dt == dt  # what divides it is left alone
+
+
+def test_a_run_ends_when_it_should():
+    """A ball in free fall, which the midpoint rule has exactly: the place at the end is that of t_end, not of a step later."""
+    t_end, dt = 0.0107, 1e-3
+    run = un.run(*ball(height=1.0), t_end=t_end, dt=dt, save_every=4)
+    t = run.data.time.values
+    assert run.ok and run.steps == 11 and t[-1] == t_end
+    assert run.dt == run.data.attrs["dt"] and run.dt * run.steps == pytest.approx(t_end, rel=1e-14)
+    assert_allclose(t, [0, 4 * run.dt, 8 * run.dt, t_end], rtol=1e-14)
+    assert_allclose(run.data.base_position.values[:, 2], 1.1 - G * t**2 / 2, rtol=1e-12)
+    assert (
+        "11 steps of 0.000972727273 s" in run.message and "dt = 0.001 s does not divide t_end = 0.0107 s" in run.message
+    )
+
+
+def test_the_report_says_what_was_done():
+    done = run_scenario(gallery.load("double-pendulum"), t_end=0.0305, dt=1e-3)
+    found = output.results(done)
+    assert found["t_end"] == 0.0305 == done.run.data.time.values[-1]
+    assert found["steps"] == 31 and found["dt"] == pytest.approx(0.0305 / 31)
+    assert found["real_time_factor"] == pytest.approx(0.0305 / found["wall_s"])
+
+
+# Impacts between samples
+
+
+def bounces(height, restitution, until):
+    """Times and approach speeds of the bounces of a ball, in closed form."""
+    speed = np.sqrt(2 * G * height)
+    t, out = speed / G, []
+    while t < until:
+        out.append((t, speed))
+        speed *= restitution
+        t += 2 * speed / G
+    return np.array(out)
+
+
+def test_nothing_falls_between_samples():
+    """Five bounces and six samples: impulses are the momentum gained and the weight's, impacts those of the closed form."""
+    height, e, t_end = 0.5, 0.8, 2.0
+    run = un.run(*ball(height, e, base_twist=(1, 0, 0, 0, 0, 0)), t_end=t_end, dt=1e-3, save_every=400)
+    data, t = run.data, run.data.time.values
+    exact = bounces(height, e, t_end)
+    impulse, impacts = data.contact_impulse.values[:, 0], data.contact_impacts.values[:, 0]
+    assert run.ok and impacts.tolist() == [0, *np.histogram(exact[:, 0], t)[0]] and len(exact) == 5
+    # each bounce gives (1 + e) times its speed; steps are of 1 ms
+    for k in range(1, len(t)):
+        inside = (exact[:, 0] > t[k - 1]) & (exact[:, 0] < t[k])
+        assert_allclose(impulse[k, 2], (1 + e) * exact[inside, 1].sum(), rtol=5e-3, atol=1e-12)
+    w, x, y, z = data.base_quaternion.values[-1]
+    up = np.array([2 * (x * z - w * y), 2 * (y * z + w * x), 1 - 2 * (x * x + y * y)])  # in the body's axes
+    assert_allclose(impulse[:, 2].sum(), up @ data.base_twist.values[-1, :3] + G * t_end, rtol=1e-9)
+    assert_allclose(impulse[:, 0].sum(), -2 / 7, rtol=1e-4)  # friction makes it roll
+    assert_allclose(data.contact_force_mean.values[1:, 0], impulse[1:] / np.diff(t)[:, None], rtol=1e-12)
+    assert not data.contact_force.values.any()  # no sample is in the step of an impact
+
+    # contacts only take energy: what the sum of the interval's powers says, up to the corrections of a step
+    energy = (data.energy_kinetic + data.energy_potential).values
+    power = data.power_external.values
+    assert power.max() <= 0
+    assert_allclose((power[1:] * np.diff(t)).sum(), energy[-1] - energy[0], rtol=0.06)
+
+
+def test_the_power_of_an_impact_is_that_of_the_mean_velocity():
+    """A sample at the end of the step of the impact: half of the sum of the velocities, times the impulse, over the step."""
+    height, e, dt = 0.5, 0.8, 1e-3
+    run = un.run(*ball(height, e), t_end=0.4, dt=dt, save_every=1)
+    data, speed = run.data, np.sqrt(2 * G * height)
+    k = int(np.argmax(data.contact_impacts.values[:, 0]))
+    assert data.contact_impacts.values[:, 0].sum() == 1 and data.time.values[k] == pytest.approx(speed / G, abs=2 * dt)
+    assert_allclose(data.power_external.values[k] * dt, -(1 - e**2) * speed**2 / 2, rtol=3e-2)
+    assert_allclose(data.contact_force.values[k, 0, 2] * dt, (1 + e) * speed, rtol=1e-2)
+
+
+# Doubtful runs
+
+
+class Lazy(un.AcceleratedProx):
+    """A solver that says it leaves a thousandth of the impulses."""
+
+    def solve(self, problem, guess, memory):
+        return super().solve(problem, guess, memory)._replace(residual=1e-3 * problem.closed.max())
+
+
+def test_a_run_with_unsolved_contacts_is_doubtful():
+    system, start = ball(height=0.0)
+    run = un.run(system, start, t_end=0.01, dt=1e-3, integrator=Moreau(Lazy()))
+    assert run.status == run.data.attrs["status"] == "doubtful" and not run.ok
+    assert "10 of 10 steps" in run.message and run.data.sizes["time"] == 11
+
+
+@pytest.mark.parametrize(
+    "missed, worst, status",
+    [
+        (9, 1e-3, "ok"),  # what the gallery leaves, in 60000 steps
+        (0.9 * MISSED * 60_000, 1e-3, "ok"),
+        (1.1 * MISSED * 60_000, 1e-3, "doubtful"),
+        (60_000, 1e-9, "ok"),  # of a tolerance that is tighter than the usual one
+        (1, 0.9 * COARSE, "ok"),
+        (1, 1.1 * COARSE, "doubtful"),
+    ],
+)
+def test_how_much_may_be_missed(missed, worst, status):
+    memory = nothing_yet(ball()[0])
+    since = memory.since._replace(unsolved=np.array([int(missed)]), worst=np.array([[worst, 0.0]]))
+    samples = Sample(**dict.fromkeys(Sample._fields, np.zeros(1)))
+    found = conclude(Verdict("ok", "60000 steps done."), samples, memory._replace(since=since), 60_000)
+    assert found.status == status and f"in {int(missed)} of 60000 steps" in found.message
+
+
+# Falls, and starts that cannot be computed
+
+
+def test_a_disc_that_falls_over_is_said_to():
+    """At rest and leaning, it turns about the tangent at its lowest point: when it lies flat is an elliptic integral."""
+    r, lean = 0.3, 0.4
+    b = un.Builder("disc")
+    b.base("disc", role="free", mass=2.0, inertia=(2 * r * r / 4, 2 * r * r / 2, 2 * r * r / 4))
+    b.constrain(un.RollingDisc("rim", "disc", r))
+    system = b.build()
+    start = system.state(
+        base_position=(0, 0, r * np.cos(lean)), base_quaternion=(np.cos(lean / 2), np.sin(lean / 2), 0, 0)
+    )
+    run = un.run(system, start, t_end=2.0, dt=1e-3, save_every=5)
+
+    def slowness(angle):
+        return 1 / np.sqrt(8 * G / (5 * r) * (np.cos(lean) - np.cos(angle)))
+
+    flat = quad(slowness, lean, np.pi / 2, points=[lean], limit=200)[0]
+    assert run.status == "failed" and "'rim' has fallen over" in run.message and "driven" not in run.message
+    assert_allclose(run.data.time.values[-1], flat, atol=0.02)  # a part of it is missing: it lies flat at the end
+
+
+def test_facts_do_not_need_a_run():
+    """Where nothing can be computed, they are all that is given."""
+
+    def build(p):
+        b = un.Builder("nothing")
+        b.base("ground")
+        b.body("rod", "ground", un.Revolute((0, 1, 0)), mass=p["mass"], com=(0, 0, -0.5), inertia=(0.0, 0.0, 0.0))
+        return Setup(b.build(), b.build().state(position=[1.0]), 0.1, 0.01)
+
+    light = Scenario(
+        "nothing",
+        "",
+        "",
+        (Parameter("mass", 1.0, "kg", "mass"),),
+        build,
+        metrics=lambda setup, data: {"late": data.time.values[100]},
+        facts=lambda setup, p: {"mass": p["mass"]},
+    )
+    found = run_scenario(light, {"mass": 1e-320})
+    assert found.run.status == "failed" and found.metrics == {"mass": 1e-320}
+    assert found.run.data.sizes["time"] == 0
+    assert "of 'rod' is" in found.run.message and "at the start, t = 0 s" in found.run.message
+
+
+def test_numbers_that_overflow_are_refused():
+    with pytest.raises(un.UndulaError, match=r"'double-pendulum' cannot be built with length = 1e\+200"):
+        gallery.load("double-pendulum").setup(length=1e200)
