@@ -63,6 +63,6 @@ if __name__ == "__main__":
     if not chosen.float32:
         plan.append((10_000, 200))
     if chosen.quick:
-        links, steps, plan = 2, 2, [(3, 20)]
+        links, steps, plan = 2, 2, [(3, 20), (3, 200)]
     found = [bench("aiko-sidewinding", links, batch, steps, 1 / 4000, most) for batch, most in plan]
     write("gpu_contact32" if chosen.float32 else "gpu_contact", dict(rows=found), chosen.quick)

@@ -19,13 +19,20 @@ from typing import Any
 
 ROOT = Path(__file__).parents[1]
 RESULTS = ROOT / "benchmarks" / "results"
+CORES = os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else set()
 PACKAGES = ("jax", "jaxlib", "numpy", "equinox", "pin", "mujoco", "pyelastica", "soromox")
 
 
 def one_core() -> None:
     """Keeps this process on one core; to be called before JAX starts."""
-    if hasattr(os, "sched_setaffinity"):
-        os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
+    if CORES:
+        os.sched_setaffinity(0, {min(CORES)})
+
+
+def all_cores() -> None:
+    """Gives it all its cores again."""
+    if CORES:
+        os.sched_setaffinity(0, CORES)
 
 
 def options(text: str, **more: dict) -> argparse.Namespace:
@@ -65,7 +72,7 @@ def write(name: str, values: dict, quick: bool) -> Path:
     whole = {
         "name": name,
         "commit": _git("rev-parse", "HEAD") or os.environ.get("UNDULA_COMMIT", "unknown"),
-        "changed": bool(_git("status", "--porcelain", "--untracked-files=no")),
+        "changed": bool(_git("status", "--porcelain", "--untracked-files=no", "src", "benchmarks/*.py")),
         "date": datetime.now(UTC).isoformat(timespec="seconds"),
         "processor": processor(),
         "device": jax.devices()[0].device_kind,

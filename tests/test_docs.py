@@ -1,11 +1,10 @@
-"""What the documentation says is true: its examples run, its tables are whole, its links lead somewhere.
-
-`python tests/test_docs.py` also runs the Python blocks of every page, which takes some minutes.
-"""
+"""What the documentation says is true: its examples run, its tables are whole, its links lead somewhere."""
 
 import ast
+import os
 import re
 import runpy
+import subprocess
 import sys
 from pathlib import Path
 
@@ -121,17 +120,11 @@ def test_the_first_example_runs_and_its_result_is_documented(capsys):
     assert not [x for x in data.attrs if f"`{x}`" not in page]
 
 
-def main() -> None:
-    """Runs the blocks of every page, each page in a process and a folder of its own."""
-    import subprocess
-    import tempfile
-
-    for page in PAGES:
-        if code := "\n".join(blocks(page)):
-            print(f"== {page.relative_to(ROOT)}", flush=True)
-            with tempfile.TemporaryDirectory() as folder:
-                subprocess.run([sys.executable, "-c", code], cwd=folder, check=True)
-
-
-if __name__ == "__main__":
-    main()
+@pytest.mark.long
+@pytest.mark.parametrize("page", [p for p in PAGES[1:] if blocks(p)], ids=lambda p: p.stem)
+def test_pages_run(page, tmp_path):
+    """The blocks of a page, one after the other, in a process and a folder of their own. The README has its own test."""
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join(p for p in sys.path if p)}
+    code = "\n".join(blocks(page))
+    done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, env=environment, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr

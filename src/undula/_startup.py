@@ -2,7 +2,7 @@
 
 XLA's CPU backend dispatches every operation of a loop one by one, unless the loop is "small"; with the
 option below it compiles a whole small loop into one native function, and a recursion over the bodies of
-a robot becomes 15 to 25 times faster. XLA reads it from the environment when JAX starts its backend.
+a robot becomes tens of times faster. XLA reads it from the environment when JAX starts its backend.
 """
 
 import os
@@ -56,7 +56,7 @@ def _start() -> bool:
     flags, file = given_flags()
     if KEY in flags:
         return True
-    slow = "loops will run 15 to 25 times slower on the CPU"
+    slow = "loops will run tens of times slower on the CPU"
     if xla_bridge.backends_are_initialized():
         problem = (
             f"JAX was started before undula was imported, so {slow}; "

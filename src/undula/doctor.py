@@ -32,7 +32,7 @@ PACKAGES = (
     "rich",
 )
 CALLS = 20_000
-WORTHWHILE = 3.0  # a smaller gain means that the option does nothing: it brings 15 to 25
+WORTHWHILE = 3.0  # a smaller gain means that the option does nothing: it brings tens
 
 # JAX starts before undula is imported, so undula cannot give it the option: the same measurement, without it
 WITHOUT = (
