@@ -27,9 +27,9 @@ demo: $(VENV)/.base
 test: $(VENV)/.test
 	$(BIN)/python -m pytest -n 2 tests
 
-# as users run it, and the long studies
+# as users compile it, with shapes and types checked at every call, and the long studies
 check: $(VENV)/.test
-	$(BIN)/python -m pytest -n 2 --full tests
+	$(BIN)/python -m pytest -n 2 --full --jaxtyping-packages=undula,typechecks.check tests
 
 lint: $(VENV)/.test
 	$(BIN)/ruff check .

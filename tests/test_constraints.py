@@ -134,6 +134,7 @@ def test_gaps_of_rotations_are_angles(kind):
         assert np.all(np.isfinite(rate))
 
 
+@pytest.mark.long
 def test_pendulum_held_by_a_closure_is_the_pendulum_on_a_joint():
     """The same motion and the same reaction, one as a tree, one as a free body with five rows."""
     link = dict(mass=2.0, com=(0.1, 0.0, -0.4), inertia=(0.3, 0.4, 0.2))
@@ -450,6 +451,7 @@ def train(first, second=None):
     return b.build()
 
 
+@pytest.mark.long
 def test_a_straight_train_coasts():
     """Straight, the rows leave its speed free and momentum keeps it, though bent they would give the whole motion."""
     system = train(dict(motion=un.Constant(0.0)))
@@ -498,6 +500,7 @@ def test_a_train_unbends_through_the_straight_line():
     assert_allclose(run.data.base_twist.values[150, [0, 1, 5]], velocity(0.75), atol=1e-10)
 
 
+@pytest.mark.long
 def test_power_of_a_forced_system():
     """Torques drive the joints of the train: their work is the gain of kinetic energy."""
     system = train(dict(effort=un.Sinusoid(0.05, 3.0, 0.4)))
@@ -530,10 +533,11 @@ def balance_of(system, state, t):
     "name",
     [
         "bicycle",
-        "mobile-pendulum",
-        "rolling-disc",
         "soft-snakeboard",
-        *(pytest.param(name, marks=pytest.mark.long) for name in ("bicycle-whipple", "hexapod")),
+        *(
+            pytest.param(name, marks=pytest.mark.long)
+            for name in ("bicycle-whipple", "hexapod", "mobile-pendulum", "rolling-disc")
+        ),
     ],
 )
 def test_power_balance_of_the_gallery(name, rng):

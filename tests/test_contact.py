@@ -558,6 +558,7 @@ class TestGradients:
             assert_allclose(height, expected[0], atol=4e-6)
             assert_allclose(slope, expected[1], rtol=0.02)  # without the change of the instant it would be 1
 
+    @pytest.mark.long
     def test_shared_load(self):
         """Six spheres of three links on the ground, which a flat robot needs four of: the rule of the shares decides."""
         setup = gallery.load("aiko-lateral-isotropic").setup(n=3, rate_h=4.0)

@@ -263,7 +263,9 @@ class Hopper:
 
 
 class TestHopper:
-    @pytest.mark.parametrize("swing, mu", [(0.0, 0.8), (0.2, 0.8), (0.1, 3.0)])
+    @pytest.mark.parametrize(
+        "swing, mu", [(0.2, 0.8), *(pytest.param(*x, marks=pytest.mark.long) for x in ((0.0, 0.8), (0.1, 3.0)))]
+    )
     def test_from_event_to_event(self, swing, mu):
         """On the spot and forward, from the drop through the first hops, with stick and slip."""
         exact, expected = Hopper(swing, mu).run(2.0, drop=0.1)
@@ -386,6 +388,7 @@ class TestWalker:
         assert_allclose(found["speed"], length / period, rtol=8 * dt)
         assert found["penetration_max"] < 3 * dt  # feet come down at some 0.8 m/s
 
+    @pytest.mark.long
     def test_comes_back(self):
         """A start that is not on the cycle leads to it: the last two steps take its period, and go its length."""
         found, data = entry("walker", stance_rate=1.12)

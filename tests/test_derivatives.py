@@ -87,7 +87,7 @@ def agree(f, points, directions):
 
 
 # what the others are made of; the rest waits for the full suite
-FOUNDATIONS = ("inverse_dynamics", "kinematics", "jacobians", "hybrid")
+FOUNDATIONS = ("inverse_dynamics", "jacobians", "hybrid")
 
 
 @pytest.mark.parametrize(
@@ -142,7 +142,10 @@ def test_batch_equals_loop_and_compiled_equals_eager():
                                jax.jit(FUNCTIONS["inverse_dynamics"])(SYSTEM, MOVING).v, rtol=1e-12)  # fmt: skip
 
 
-@pytest.mark.parametrize("name", ["inverse_dynamics", "mass_matrix", "forward_dynamics"])
+@pytest.mark.parametrize(
+    "name",
+    ["inverse_dynamics", *(pytest.param(n, marks=pytest.mark.long) for n in ("mass_matrix", "forward_dynamics"))],
+)
 def test_lanes_equal_vmap(name):
     b = un.Builder("lanes")
     b.base("ground")

@@ -272,6 +272,7 @@ class TestTree:
         assert_allclose(c, fall, atol=1e-10)
 
 
+@pytest.mark.long
 def test_energy_balance_with_springs_dampers_controllers_and_surroundings():
     b = un.Builder("busy")
     b.base("b0", role="driven", group="SE2", motion=un.Sinusoid([0.3, 0.2, 0.5], [1.0, 2.0, 1.5]))

@@ -149,6 +149,7 @@ class TestSteps:
             assert errors[1] < 2e-3
             assert max(np.abs(run.data.constraint_residual.values).max() for run in runs) < 3e-9
 
+    @pytest.mark.long
     def test_redundant_rows(self):
         """Rows that say the same twice change nothing."""
         method = un.ImplicitMidpoint()

@@ -517,6 +517,7 @@ class TestHexapod:
             rate = (8 * (energy[3] - energy[1]) - (energy[4] - energy[0])) / (12 * h)
             assert_allclose(found.power_actuators, rate, atol=1e-7)
 
+    @pytest.mark.long
     def test_a_run_follows_the_pose(self):
         """Half a cycle in time steps: the loops stay closed, the platform goes where its legs were made to bring it."""
         system, x = moved("hexapod", 125, np.pi / 250, 5)  # closed within 1e-8

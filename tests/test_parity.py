@@ -161,6 +161,7 @@ def test_all_the_dynamics_of_a_tree_of_all_kinds(rng):
         check_everything(random_pair(rng, KINDS, BRANCHES, "free"), rng)
 
 
+@pytest.mark.long
 def test_all_the_dynamics_with_fixed_joints(rng):
     # bodies 1, 2, 3 and 5 are one rigid piece, 4 hangs on 3; 0 and 6 another, 7 and 8 a third
     kinds = ("Revolute", "Fixed", "Fixed", "Spherical", "Fixed", "Fixed", "Prismatic", "Fixed")

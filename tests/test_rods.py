@@ -381,6 +381,7 @@ class TestLoads:
         assert_allclose(s.along[1], [1 - 0.05 * k, 1 + 0.05 * k], atol=1e-12)
         assert_allclose(s.along[0], [20.0, 6.0])
 
+    @pytest.mark.long
     def test_helical_tendon_twists(self):
         """Small tension: torque about the axis T D^2 w / |u|, from the stress (2.32) in the straight rod."""
         D, w, T = 0.05, 4.0, 1e-5
@@ -395,6 +396,7 @@ class TestLoads:
         assert_allclose(q[0, 0], -T / size / 50.0, rtol=1e-6)  # compression
         assert_allclose(q[1, 0], -T * D * D * w / size / EI, rtol=1e-6)  # torsion, against the helix
 
+    @pytest.mark.long
     def test_winch_and_chamber(self):
         """A tendon of given length pulls with its stretch, or not at all; a chamber beside the axis bends and stretches."""
 
@@ -475,6 +477,7 @@ class TestStatics:
         straight = rod(5, load=[dict(force=(-1.0628 * critical, 0, 0))], order=6)
         assert not un.tangent_stiffness(straight, straight.state()).stable
 
+    @pytest.mark.long
     def test_soft_cantilever_of_the_document(self):
         """Fact 13: tips found elsewhere for 3 and 8 modes, force along e2, gravity along e1."""
         for modes, wanted in ((3, (5.0865, 7.8816)), (8, (5.0620, 7.9975))):
@@ -489,6 +492,7 @@ class TestStatics:
             assert at.stable
             assert_allclose(tip(system, at.state)[:2], wanted, atol=2e-4)
 
+    @pytest.mark.long
     def test_tangent_against_differences(self, rng):
         """Fact 7, for statics: with gravity, a dead and a following load, and a tendon."""
         load = [dict(force=(0.3, -0.2, 0.5)), dict(couple=(0, 0.2, 0), follows=True)]

@@ -68,7 +68,13 @@ def random_motion(rng, twin):
     return un.Acceleration(jnp.asarray(base), jnp.asarray(rng.normal(size=twin.system.nv)))
 
 
-@pytest.mark.parametrize(("file", "base"), CASES.values(), ids=CASES)
+QUICK_CASES = ("panda-fixed", "anymal-free", "talos-free", "romeo-fixed")
+
+
+@pytest.mark.parametrize(
+    ("file", "base"),
+    [pytest.param(*x, id=k, marks=() if k in QUICK_CASES else pytest.mark.long) for k, x in CASES.items()],
+)
 def test_agrees_with_pinocchio(file, base):
     twin = Twin(find(file), base)
     body = farthest_body(twin.system)

@@ -246,7 +246,10 @@ def front_wheel(beta, sign, l=1.0, L=0.5):
     return angle, (1 + sign * (L / l) * b) * np.cos(angle) + np.sin(angle) * np.tan(beta)
 
 
-@pytest.mark.parametrize("name", VEHICLES)
+HEAVY = ("mobile-manipulator", "car", "trikke", "three-axle")
+
+
+@pytest.mark.parametrize("name", [pytest.param(n, marks=pytest.mark.long if n in HEAVY else ()) for n in VEHICLES])
 def test_power_balance(name):
     """The sign of the motors' power: a wheel's row is (speed along its heading) - R theta' = 0, its multiplier lambda
     the force of the ground on the vehicle along the heading. It does the power lambda R theta', and a wheel without
@@ -718,6 +721,7 @@ class TestDescriptions:
         p = GAIT
         return un.Sinusoid(p[f"{x}_amplitude"], p[f"{x}_rate"], p[f"{x}_phase"])
 
+    @pytest.mark.long
     def test_another_reference_body(self, reference):
         """The snakeboard seen from its front axle."""
         l, phi, psi = 0.2, self.wave("phi"), self.wave("psi")
@@ -748,6 +752,7 @@ class TestDescriptions:
         assert_allclose(new.reactions, old.reactions, atol=1e-8)
         assert np.linalg.norm(position[-1] - position[0]) > 0.1
 
+    @pytest.mark.long
     def test_free_in_space_and_held_to_the_ground(self, reference):
         """A base free in SE3, three of its points on the ground, instead of one free in SE2."""
         p = gallery.load("snakeboard").values(GAIT)
@@ -769,6 +774,7 @@ class TestDescriptions:
         assert_allclose(new.base_twist, old.base_twist, atol=1e-9)
         assert str(un.classify(system)).startswith("under-constrained, isostatic, base free in SE3")
 
+    @pytest.mark.long
     def test_wheels_as_bodies(self):
         """Wheels that turn on free axles, and the same vehicle with rows alone.
 
@@ -821,6 +827,7 @@ class TestDescriptions:
 
 
 class TestSlip:
+    @pytest.mark.long
     def test_ideal_wheels_are_the_limit(self):
         """The more friction, the nearer: the difference is as 1 / coefficient."""
 
