@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test lint bench bench-gpu docs clean
+.PHONY: demo test check lint bench bench-gpu docs clean
 
 $(VENV)/.base: pyproject.toml src/undula/_version.py
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
@@ -23,8 +23,13 @@ $(VENV)/.docs: pyproject.toml src/undula/_version.py
 demo: $(VENV)/.base
 	$(BIN)/python examples/demo.py
 
+# everything once, compiled with low optimisation
 test: $(VENV)/.test
 	$(BIN)/python -m pytest -n 2 tests
+
+# as users run it, and the long studies
+check: $(VENV)/.test
+	$(BIN)/python -m pytest -n 2 --full tests
 
 lint: $(VENV)/.test
 	$(BIN)/ruff check .

@@ -2,14 +2,15 @@
 
 import json
 import re
-import sys
 from pathlib import Path
 
 import pytest
 
+import blocks
+import record
+import report
+
 ROOT = Path(__file__).parents[1]
-sys.path.insert(0, str(ROOT / "benchmarks"))
-blocks, record, report = (pytest.importorskip(name) for name in ("blocks", "record", "report"))
 
 
 def test_pages_have_the_numbers_of_the_results():

@@ -527,7 +527,14 @@ def balance_of(system, state, t):
 
 
 @pytest.mark.parametrize(
-    "name", ["bicycle", "bicycle-whipple", "hexapod", "mobile-pendulum", "rolling-disc", "soft-snakeboard"]
+    "name",
+    [
+        "bicycle",
+        "mobile-pendulum",
+        "rolling-disc",
+        "soft-snakeboard",
+        *(pytest.param(name, marks=pytest.mark.long) for name in ("bicycle-whipple", "hexapod")),
+    ],
 )
 def test_power_balance_of_the_gallery(name, rng):
     """The vehicles on wheels have theirs in their own file. Velocities in the kernel are random, positions are closed."""

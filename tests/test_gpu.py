@@ -3,19 +3,14 @@
 Values are compared on a real GPU by benchmarks/gpu_check.py, which lists the same paths, and interpreted in test_contact.py.
 """
 
-import sys
-from pathlib import Path
-
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
+import gpu_check
 import undula as un
 from undula.batch.lanes import ELEMENTWISE
-
-sys.path.insert(0, str(Path(__file__).parents[1] / "benchmarks"))
-gpu_check = pytest.importorskip("gpu_check")
 
 
 def inner(program):

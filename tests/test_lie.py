@@ -99,7 +99,7 @@ rotation = jax.jit(lambda g: g.rotation)
 @given(rotation_vectors)
 def test_rotation_exponential_is_the_matrix_exponential(phi):
     q = SO3.exp(phi)
-    assert_allclose(np.linalg.norm(q), 1, atol=4e-16)
+    assert_allclose(np.linalg.norm(q), 1, atol=1e-15)
     assert_allclose(SO3.to_matrix(q), scipy.linalg.expm(hat(phi)), atol=3e-15)
     assert_allclose(jaxlie.SO3(q).as_matrix(), SO3.to_matrix(q), atol=2e-15)
 
@@ -115,8 +115,8 @@ def test_exponential_undoes_logarithm_up_to_and_beyond_pi(angle):
     q = SO3.exp(angle * direction(1))
     phi = SO3.log(q)
     again = SO3.exp(phi)
-    assert np.linalg.norm(phi) <= math.pi * (1 + 1e-15)
-    assert_allclose(again * np.sign(again @ q), q, atol=4e-16)
+    assert np.linalg.norm(phi) <= math.pi * (1 + 1e-14)
+    assert_allclose(again * np.sign(again @ q), q, atol=2e-15)
 
 
 @given(rotation_vectors)
@@ -144,7 +144,7 @@ def test_quaternion_of_a_matrix(angle, axis):
     R = scipy.linalg.expm(angle * hat(axis))
     q = SO3.from_matrix(R)
     assert q[0] >= 0
-    assert_allclose(np.linalg.norm(q), 1, atol=4e-16)
+    assert_allclose(np.linalg.norm(q), 1, atol=1e-15)
     assert_allclose(SO3.to_matrix(q), R, atol=2e-15)
 
 
@@ -192,7 +192,7 @@ def test_coefficients_and_two_derivatives_against_their_power_series(name):
         np.polyval((c * k * (k - 1))[:1:-1], x),
     ]
     # each derivative of the closed form loses a factor x in relative accuracy just above the switch
-    for found, wanted, tolerance in zip(both(x), exact, (3e-13, 3e-9, 3e-5)):
+    for found, wanted, tolerance in zip(both(x), exact, (5e-13, 5e-9, 5e-5)):
         assert_allclose(found, wanted, rtol=tolerance)
 
 

@@ -358,7 +358,12 @@ class TestFourBar:
         assert_allclose(x.reactions[:, system.row_names.index("loop.y")], -(spin + weight) / l, atol=1e-8)
 
     @pytest.mark.parametrize(
-        "cut, closure", [("crank-coupler", "line"), ("rocker-ground", "line"), ("coupler-rocker", "revolute")]
+        "cut, closure",
+        [
+            pytest.param("crank-coupler", "line", marks=pytest.mark.long),
+            pytest.param("rocker-ground", "line", marks=pytest.mark.long),
+            ("coupler-rocker", "revolute"),
+        ],
     )
     def test_cut_elsewhere(self, four_bar, cut, closure):
         """The place of the cut, and redundant rows, change neither the motion nor the torque."""

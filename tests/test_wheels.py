@@ -411,7 +411,7 @@ class TestSnakeboard:
         s = self.moved([0.3, 0, 0, 0, 0, 0], **still)
         phi = self.laws(s.t)[0]
         invariant = s.state.base_twist[:, 0] / np.cos(phi)  # proportional to xi cos(phi)
-        assert_allclose(invariant, invariant[0], rtol=1e-9)
+        assert_allclose(invariant, invariant[0], rtol=2e-9)
 
     def test_straight_and_circle(self):
         straight = self.moved([0.3, 0, 0, 0, 0, 0], **GAIT | dict(phi_amplitude=0.0))
@@ -648,7 +648,7 @@ class TestSnake:
 
     def test_trailing_joints_stay_bounded(self, path):
         s = path[0]
-        assert np.abs(s.position).max() < 1.05
+        assert np.abs(s.position).max() < np.pi / 2
         assert s.residual.max() < 1e-12
 
 

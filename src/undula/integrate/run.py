@@ -38,7 +38,10 @@ if TYPE_CHECKING:
 
 CHUNK_BYTES = 300_000  # XLA compiles a loop whole only while its buffers are small (see _startup)
 SHORT = 20_000  # steps times velocities: a run with fewer is compiled quickly rather than to be quick
+PROGRAMS = 8  # pairs of compiled functions that are kept for further runs of the same structure
 UNFINISHED = "these are the samples that a run had written before its end; it goes on, or it was killed."
+
+_programs: dict[Any, tuple[Callable[..., Any], Callable[..., Any]]] = {}
 
 
 class Run(eqx.Module):
@@ -116,15 +119,41 @@ def _jitted(short: bool) -> tuple[Any, Any]:
 def _compile(steps: tuple, external: External | None, short: bool) -> tuple[Callable[..., Any], Callable[..., Any]]:
     """Both functions of a chunk, compiled at the same time: the samples to compile fast, the steps to run fast.
 
-    In a `short` run the steps, too, are compiled fast: its time is that of the compilation.
+    In a `short` run the steps, too, are compiled fast: its time is that of the compilation. A run that differs from one of the
+    last few in numbers alone takes their programs.
     """
+    key = _structure((steps, external, short))
+    if key in _programs:
+        _programs[key] = _programs.pop(key)  # the last one used
+        return _programs[key]
     system, state, memory, samples = steps[0], steps[1], steps[2], steps[7]
     one = jnp.zeros(()), state, _for_samples(_noted(memory))
     moments = jax.tree.map(lambda x: jnp.broadcast_to(x, (samples, *x.shape)), one)
     lowered = _jitted(short)[0].lower(*steps), _jitted(short)[1].lower(system, moments, external)
     with ThreadPoolExecutor(2) as pool:
         compiled = list(pool.map(lambda x: x.compile(), lowered))
+    if key is not None:
+        _programs[key] = compiled[0], compiled[1]
+        while len(_programs) > PROGRAMS:
+            _programs.pop(next(iter(_programs)))
     return compiled[0], compiled[1]
+
+
+def _structure(x: Any) -> Any:
+    """All that a program depends on: everything but the numbers in arrays. None if something cannot be compared."""
+    leaves, tree = jax.tree.flatten(x)
+
+    def seen(leaf):
+        if isinstance(leaf, jax.Array | np.ndarray):
+            return leaf.shape, str(leaf.dtype), getattr(leaf, "weak_type", False)
+        return type(leaf), leaf
+
+    key = tree, tuple(seen(leaf) for leaf in leaves)
+    try:
+        hash(key)
+    except TypeError:
+        return None
+    return key
 
 
 def run(
