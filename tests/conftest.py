@@ -99,3 +99,30 @@ def _resident():
 def rng(request):
     """Random numbers, the same at every run of a test, others for each test."""
     return np.random.default_rng(zlib.crc32(request.node.name.encode()))
+
+
+@pytest.fixture
+def no_cache(monkeypatch, tmp_path_factory):
+    """A cache that the user chose is left alone, so that these tests change nothing in JAX's settings."""
+    monkeypatch.setenv("JAX_COMPILATION_CACHE_DIR", str(tmp_path_factory.getbasetemp() / "unused"))
+
+
+@pytest.fixture
+def here(tmp_path, monkeypatch):
+    """An empty current folder."""
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.fixture
+def undula(capfd):
+    """Runs a command in this process: (exit status, stdout, stderr)."""
+    from undula import cli
+
+    def call(*arguments):
+        with pytest.raises(SystemExit) as end:
+            cli.main(list(arguments))
+        out, err = capfd.readouterr()
+        return end.value.code, out, err
+
+    return call

@@ -30,30 +30,7 @@ RUN_KEYS = [
 RUN_KEYS += ["real_time_factor", "metrics", "files"]
 
 
-@pytest.fixture(autouse=True)
-def no_cache(monkeypatch, tmp_path_factory):
-    """A cache that the user chose is left alone, so that these tests change nothing in JAX's settings."""
-    monkeypatch.setenv("JAX_COMPILATION_CACHE_DIR", str(tmp_path_factory.getbasetemp() / "unused"))
-
-
-@pytest.fixture
-def here(tmp_path, monkeypatch):
-    """An empty current folder."""
-    monkeypatch.chdir(tmp_path)
-    return tmp_path
-
-
-@pytest.fixture
-def undula(capfd):
-    """Runs a command in this process: (exit status, stdout, stderr)."""
-
-    def call(*arguments):
-        with pytest.raises(SystemExit) as end:
-            cli.main(list(arguments))
-        out, err = capfd.readouterr()
-        return end.value.code, out, err
-
-    return call
+pytestmark = pytest.mark.usefixtures("no_cache")
 
 
 # Bad input

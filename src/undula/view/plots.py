@@ -202,7 +202,9 @@ def _energy(data: xr.Dataset) -> Any:
     _lines(axes[0], t, [*energies, (total, "total", {"color": INK, "ls": "--"})], "energy [J]")
     supplied = np.stack([shapes.tidy(data[n].values) for n in ("power_actuators", "power_external")], 1)
     names = np.array(["actuators", "surroundings"])[shapes.present(supplied)]
-    lines = [(shapes.energy_rate(t, total), "dE/dt of the total", {"color": "#BBBBBB", "lw": 4.5})]
+    # impacts make it jump: with contacts, powers are means since the sample before, and so is the rate
+    rate = shapes.mean_rate(t, total) if "contact_impulse" in data else shapes.energy_rate(t, total)
+    lines = [(rate, "dE/dt of the total", {"color": "#BBBBBB", "lw": 4.5})]
     if len(names) == 2:
         lines += [(x, n, {"color": c}) for x, n, c in zip(supplied.T, names, AXES[2:])]
     label = names[0] if len(names) == 1 else "sum" if len(names) else "supplied"

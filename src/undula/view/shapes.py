@@ -349,6 +349,11 @@ def present(x: np.ndarray) -> np.ndarray:
     return np.abs(x).max(0, initial=0) > max(ZERO, TINY * float(np.abs(x).max(initial=0)))
 
 
+def mean_rate(t: np.ndarray, energy: np.ndarray) -> np.ndarray:
+    """Mean rate of change since the sample before [W]; zero at the first one."""
+    return np.append(0.0, np.diff(energy) / np.diff(t)) if len(t) else energy
+
+
 def energy_rate(time: np.ndarray, energy: np.ndarray) -> np.ndarray:
     """Time derivative [W] of an energy [J], by a spline: differences would err visibly at few samples."""
     if len(time) < 2:
