@@ -91,8 +91,8 @@ def table_of_the_document(quick):
             word, order, dt = SOROMOX[name]
             command = [sys.executable, str(Path(__file__).with_name("soromox_rods.py")), word, str(order), str(dt)]
             environment = {k: v for k, v in os.environ.items() if k != "XLA_FLAGS"}
-            out = subprocess.run(command, capture_output=True, text=True, env=environment)
-            third = float(out.stdout.split()[-2]) if out.returncode == 0 else np.nan
+            done = subprocess.run(command, capture_output=True, text=True, env=environment)
+            third = float(done.stdout.split()[-2]) if done.returncode == 0 else np.nan
         out[name] = dict(undula=ours, pyelastica=number(other), soromox=number(third), document=doc, sorosim=sim)
         print(
             f"{name:18s}{ours:9.4f}{other:12.3f}{third:9.3f}{doc:10.1f}{sim:9.1f}   {other / ours:.0f}, {third / ours:.0f}",
