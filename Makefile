@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test check lint bench bench-gpu docs clean
+.PHONY: demo test check margins lint bench bench-gpu docs clean
 
 $(VENV)/.base: pyproject.toml src/undula/_version.py
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
@@ -30,6 +30,10 @@ test: $(VENV)/.test
 # as users compile it, with shapes and types checked at every call, and the long studies
 check: $(VENV)/.test
 	$(BIN)/python -m pytest -n 2 --full --jaxtyping-packages=undula,typechecks.check tests
+
+# how close every comparison of all tests is to its bound
+margins: $(VENV)/.test
+	PYTHONPATH=tests $(BIN)/python -m pytest -n 2 --full -p margins tests
 
 lint: $(VENV)/.test
 	$(BIN)/ruff check .
