@@ -122,7 +122,7 @@ def _compile(steps: tuple, external: External | None, short: bool) -> tuple[Call
     In a `short` run the steps, too, are compiled fast: its time is that of the compilation. A run that differs from one of the
     last few in numbers alone takes their programs.
     """
-    key = _structure((steps, external, short))
+    key = _structure((steps, external, short, getattr(jax.config, "jax_default_device", None)))
     if key in _programs:
         _programs[key] = _programs.pop(key)  # the last one used
         return _programs[key]
