@@ -5,17 +5,17 @@ BIN := $(VENV)/bin
 
 .PHONY: demo test check margins lint bench bench-gpu docs clean
 
-$(VENV)/.base: pyproject.toml src/undula/_version.py
+$(VENV)/.base: pyproject.toml src/undula/core/version.py
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install -q --disable-pip-version-check -e .
 	touch $@
 
-$(VENV)/.test: pyproject.toml src/undula/_version.py
+$(VENV)/.test: pyproject.toml src/undula/core/version.py
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install -q --disable-pip-version-check -e ".[test,lint]"
 	touch $@ $(VENV)/.base
 
-$(VENV)/.docs: pyproject.toml src/undula/_version.py
+$(VENV)/.docs: pyproject.toml src/undula/core/version.py
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install -q --disable-pip-version-check -e ".[docs]"
 	touch $@

@@ -14,8 +14,8 @@ import jax.numpy as jnp
 
 import undula as un
 from undula import gallery
-from undula.constraints.reduction import hold, unknown_velocities
-from undula.integrate.simulate import advance_steps
+from undula.balance.reduced import hold, unknown_velocities
+from undula.integrate.loop import advance_steps
 from undula.model.links import links_of
 
 CASES = (

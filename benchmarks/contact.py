@@ -23,8 +23,8 @@ import jax.numpy as jnp  # isort: skip
 import numpy as np  # isort: skip
 
 from undula import gallery  # isort: skip
-from undula.integrate.base import Motion  # isort: skip
-from undula.integrate.simulate import advance_steps  # isort: skip
+from undula.integrate.method import Motion  # isort: skip
+from undula.integrate.loop import advance_steps  # isort: skip
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 from mujoco_aiko import Twin  # isort: skip

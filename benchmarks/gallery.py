@@ -7,7 +7,7 @@ from record import options, write
 
 import undula as un  # isort: skip
 from undula import gallery
-from undula.gallery.scenario import run_scenario
+from undula.scenario.scenario import run_scenario
 
 
 def main() -> None:

@@ -25,10 +25,11 @@ import numpy as np  # isort: skip
 from gpu import functions  # isort: skip
 from models import chain  # isort: skip
 from undula import gallery  # isort: skip
-from undula.contact import kernel  # isort: skip
-from undula.contact.accelerated import accelerated  # isort: skip
-from undula.contact.solvers import Block, Problem  # isort: skip
-from undula.lie import dense, kernels  # isort: skip
+from undula.contact.solve import kernel  # isort: skip
+from undula.contact.solve.accelerated import accelerated  # isort: skip
+from undula.contact.solve.solvers import Block, Problem  # isort: skip
+from undula.numerics import dense  # isort: skip
+from undula.numerics import kernels  # isort: skip
 
 BATCH = 1003  # not a multiple of the instances of a kernel's program
 FEW = 37

@@ -15,8 +15,8 @@ import jax.numpy as jnp  # isort: skip
 import numpy as np  # isort: skip
 
 from undula import gallery  # isort: skip
-from undula.integrate.base import Motion  # isort: skip
-from undula.integrate.simulate import advance_steps  # isort: skip
+from undula.integrate.method import Motion  # isort: skip
+from undula.integrate.loop import advance_steps  # isort: skip
 from record import options, write  # isort: skip
 
 

@@ -27,9 +27,9 @@ import jax.numpy as jnp
 import numpy as np
 
 from undula import gallery
-from undula._quick import quickly_compiled
-from undula.integrate.base import Motion
-from undula.integrate.simulate import advance_steps
+from undula.integrate.loop import advance_steps
+from undula.integrate.method import Motion
+from undula.numerics.quick import quickly_compiled
 
 DOCUMENT = {
     "cantilever-stiff": (7.1, 4.5),

@@ -22,7 +22,7 @@ import pinocchio as pin
 
 import undula as un
 from models import chain, random_state
-from undula import doctor
+from undula.cli import doctor
 
 
 def moved(state, x):

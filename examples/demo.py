@@ -6,8 +6,8 @@ from pathlib import Path
 from rich.console import Console
 
 from undula import gallery
-from undula.command.cache import keep_compiled
-from undula.gallery.scenario import run_scenario
+from undula.cli.cache import keep_compiled
+from undula.scenario.scenario import run_scenario
 from undula.view.page import write_html
 from undula.view.plots import write_figures
 

@@ -117,7 +117,7 @@ def here(tmp_path, monkeypatch):
 @pytest.fixture
 def undula(capfd):
     """Runs a command in this process: (exit status, stdout, stderr)."""
-    from undula import cli
+    from undula.cli import app as cli
 
     def call(*arguments):
         with pytest.raises(SystemExit) as end:

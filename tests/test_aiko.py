@@ -10,10 +10,10 @@ import pytest
 
 import undula as un
 from undula import gallery
-from undula.gallery.scenario import run_scenario
-from undula.integrate.base import Motion
-from undula.integrate.controlled import check_references
-from undula.integrate.simulate import advance_steps
+from undula.balance.limits import check_references
+from undula.integrate.loop import advance_steps
+from undula.integrate.method import Motion
+from undula.scenario.scenario import run_scenario
 
 G = 9.81
 

@@ -7,10 +7,10 @@ import sys
 
 import pytest
 
-from undula import cli, doctor, gallery
-from undula._startup import FLAG, KEY, OPTION
-from undula.command import cache, output
-from undula.model.errors import UndulaError
+from undula import gallery
+from undula.cli import app as cli, cache, doctor, output
+from undula.core.errors import UndulaError
+from undula.core.startup import FLAG, KEY, OPTION
 
 PENDULUM = "double-pendulum"
 SHORT = ("--t-end", "0.05", "--dt", "0.001")  # 51 samples: one chunk is one sample, for the failing runs too
@@ -209,7 +209,7 @@ def test_run_table_and_sampling(undula, here):
     assert code == 0 and err == ""
     for word in ("ok: 50 steps", "energy_drift", "times real time", "x.nc"):
         assert word in out
-    from undula.io.netcdf import load
+    from undula.record.netcdf import load
 
     assert load("x.nc").sizes["time"] == 11
 
@@ -263,7 +263,7 @@ def test_failed_computation_keeps_the_samples(as_json, undula, here):
     code, out, err = undula(*RUN, *BLOWS_UP, "--out", "x.nc", *(["--json"] if as_json else []))
     assert code == 3
     assert "t = " in err and "the samples before it are in x.nc" in err and "Traceback" not in err
-    from undula.io.netcdf import load
+    from undula.record.netcdf import load
 
     data = load("x.nc")
     assert 0 < data.sizes["time"] < 51
@@ -293,7 +293,7 @@ def test_a_start_that_cannot_be_computed_is_one_sentence(undula, here):
 
 def test_doubtful_run_keeps_its_samples(undula, here, monkeypatch):
     from undula.integrate import run
-    from undula.io.netcdf import load
+    from undula.record.netcdf import load
     from undula.view import plots
 
     monkeypatch.setattr(plots, "write_figures", lambda data, folder: [folder / data.attrs["status"]])
@@ -317,7 +317,7 @@ def raising(error):
 
 
 def test_error_of_the_compiler_is_a_failure(undula, here, monkeypatch):
-    monkeypatch.setattr("undula.gallery.scenario.run_scenario", raising(RuntimeError("RESOURCE_EXHAUSTED")))
+    monkeypatch.setattr("undula.scenario.scenario.run_scenario", raising(RuntimeError("RESOURCE_EXHAUSTED")))
     code, out, err = undula(*RUN, "--out", "x.nc", "--json")
     assert code == 3 and "RESOURCE_EXHAUSTED" in err
     assert list(json.loads(out)) == RUN_KEYS
@@ -325,14 +325,14 @@ def test_error_of_the_compiler_is_a_failure(undula, here, monkeypatch):
 
 
 def test_full_disk_is_a_failure(undula, here, monkeypatch):
-    monkeypatch.setattr("undula.io.netcdf.save", raising(UndulaError("cannot write x.nc: no space left.")))
+    monkeypatch.setattr("undula.record.netcdf.save", raising(UndulaError("cannot write x.nc: no space left.")))
     code, out, err = undula(*RUN, *SHORT, "--out", "x.nc", "--json")
     assert code == 3 and "no space left" in err
     assert json.loads(out)["files"] == {}
 
 
 def test_interrupt(undula, here, monkeypatch):
-    monkeypatch.setattr("undula.gallery.scenario.run_scenario", raising(KeyboardInterrupt()))
+    monkeypatch.setattr("undula.scenario.scenario.run_scenario", raising(KeyboardInterrupt()))
     code, out, err = undula(*RUN, "--json")
     assert code == 130 and out == "" and "interrupted" in err
 

@@ -11,13 +11,13 @@ from scipy.spatial.transform import Rotation
 
 import undula as un
 from undula import gallery
-from undula._quick import quick_options, quickly_compiled
-from undula.constraints.constraint import At, BodyMotion, velocities
-from undula.constraints.decompose import decompose
-from undula.constraints.rows import rows_of, tree_of
+from undula.balance.rows import rows_of, tree_of
+from undula.elements.row import At, BodyMotion, velocities
 from undula.gallery import bicycle_whipple as whipple
 from undula.model.links import links_of
 from undula.model.system import displaced
+from undula.numerics.quick import quick_options, quickly_compiled
+from undula.numerics.row_space import decompose
 
 solve = quickly_compiled(un.hybrid_dynamics)
 kernel_of = quickly_compiled(un.reaction_kernel)

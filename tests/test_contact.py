@@ -12,13 +12,13 @@ from numpy.testing import assert_allclose
 
 import undula as un
 from undula import gallery
-from undula._quick import quick_options
-from undula.contact import kernel
-from undula.contact.accelerated import accelerated
-from undula.contact.solvers import Block, Problem
-from undula.integrate.base import Motion
-from undula.integrate.simulate import advance_steps
-from undula.lie import dense, kernels
+from undula.contact.solve import kernel
+from undula.contact.solve.accelerated import accelerated
+from undula.contact.solve.solvers import Block, Problem
+from undula.integrate.loop import advance_steps
+from undula.integrate.method import Motion
+from undula.numerics import dense, kernels
+from undula.numerics.quick import quick_options
 
 G = 9.81
 

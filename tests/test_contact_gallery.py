@@ -7,7 +7,7 @@ from scipy.integrate import solve_ivp
 from scipy.optimize import fsolve
 
 from undula import gallery
-from undula.gallery.scenario import run_scenario
+from undula.scenario.scenario import run_scenario
 
 G = 9.81
 

@@ -11,8 +11,8 @@ from jax.flatten_util import ravel_pytree
 
 import undula as un
 from trees import random_inertia
-from undula._quick import quick_options
-from undula.dynamics.kinematics import observe
+from undula.numerics.quick import quick_options
+from undula.tree.kinematics import observe
 
 
 def make(driven: bool) -> un.System:

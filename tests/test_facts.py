@@ -15,7 +15,7 @@ from scipy.spatial.transform import Rotation
 import undula as un
 from trees import random_inertia, random_rotation, unit
 from undula import gallery
-from undula.gallery.scenario import run_scenario
+from undula.scenario.scenario import run_scenario
 
 hybrid = jax.jit(un.hybrid_dynamics)
 simulate = jax.jit(un.simulate, static_argnums=3)

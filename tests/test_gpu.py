@@ -10,7 +10,7 @@ import pytest
 
 import gpu_check
 import undula as un
-from undula.batch.lanes import ELEMENTWISE
+from undula.numerics.lanes import ELEMENTWISE
 
 
 def inner(program):

@@ -1,6 +1,6 @@
 """Motion laws: values against closed forms, derivatives against differences, refusals by their sentence."""
 
-import undula._startup  # noqa: F401, I001  first: float64
+import undula.core.startup  # noqa: F401, I001  first: float64
 
 import equinox as eqx
 import jax
@@ -11,7 +11,7 @@ import scipy.interpolate
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from undula.actuation.laws import (
+from undula.laws.law import (
     Constant,
     Function,
     Law,
@@ -26,8 +26,8 @@ from undula.actuation.laws import (
     TravellingWave,
     stack,
 )
-from undula.actuation.samples import CubicSpline, QuinticSpline, Sampled
-from undula.model.errors import UndulaError
+from undula.laws.splines import CubicSpline, QuinticSpline, Sampled
+from undula.core.errors import UndulaError
 
 KNOTS = np.array([0.0, 0.4, 0.9, 1.7, 2.2, 2.6, 3.5, 4.0])
 SAMPLES = np.random.default_rng(1).normal(size=(8, 3))

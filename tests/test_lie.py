@@ -14,7 +14,8 @@ from numpy.testing import assert_allclose
 from scipy.spatial.transform import Rotation
 
 import undula as un
-from undula.lie import se3, small, so3
+from undula.lie import se3, so3
+from undula.numerics import small
 
 SMALL = (
     0.0,

@@ -18,8 +18,8 @@ from scipy.spatial.transform import Rotation
 
 import undula as un
 from undula import gallery
-from undula._quick import quickly_compiled
 from undula.gallery import hexapod
+from undula.numerics.quick import quickly_compiled
 
 g = 9.81
 

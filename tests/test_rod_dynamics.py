@@ -11,10 +11,10 @@ from numpy.testing import assert_allclose
 
 import undula as un
 from undula import gallery
-from undula._quick import quick_options, quickly_compiled
-from undula.integrate.base import Motion
-from undula.integrate.simulate import advance_steps
-from undula.integrate.sparsity import pattern
+from undula.balance.coupling import pattern
+from undula.integrate.loop import advance_steps
+from undula.integrate.method import Motion
+from undula.numerics.quick import quick_options, quickly_compiled
 
 METHODS = (un.Newmark(), un.HHT(0.9), un.GeneralisedAlpha(0.6), un.ImplicitMidpoint())
 PYELASTICA = np.load(pathlib.Path(__file__).parent / "data" / "rods_pyelastica.npz")

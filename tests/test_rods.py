@@ -12,12 +12,12 @@ from scipy.integrate import solve_ivp
 from scipy.linalg import eigh, expm
 
 import undula as un
-from undula._quick import quickly_compiled
+from undula.forces.tendons import Tension, warn_of_pushing
+from undula.joints.rod import basis, magnus
+from undula.joints.rod.pieces import piece_turns
+from undula.joints.rod.rod import RodPlan
 from undula.model.system import displaced
-from undula.rods import basis, magnus
-from undula.rods.actuators import Tension, warn_of_pushing
-from undula.rods.pieces import piece_turns
-from undula.rods.rod import RodPlan
+from undula.numerics.quick import quickly_compiled
 
 EI = 2.0
 
@@ -498,7 +498,7 @@ class TestStatics:
         load = [dict(force=(0.3, -0.2, 0.5)), dict(couple=(0, 0.2, 0), follows=True)]
         system = rod(2, "kirchhoff", load=load, gravity=(0, 0, -3.0))
         state = system.state(rng.normal(size=6))
-        from undula.statics.equilibrium import _balance
+        from undula.balance.equilibrium import _balance
 
         K = np.asarray(un.tangent_stiffness(system, state).stiffness)
         e = 1e-6

@@ -10,14 +10,14 @@ from scipy.integrate import quad
 
 import undula as un
 from undula import gallery
-from undula.command import cache, output
+from undula.cli import cache, output
 from undula.contact.record import nothing_yet
-from undula.gallery.scenario import Parameter, Scenario, Setup, run_scenario
-from undula.integrate import base, run as run_module
+from undula.integrate import method as base, run as run_module
 from undula.integrate.judge import COARSE, MISSED, Verdict, conclude
+from undula.integrate.loop import Sample
 from undula.integrate.moreau import Moreau
-from undula.integrate.simulate import Sample
 from undula.integrate.start import check_times
+from undula.scenario.scenario import Parameter, Scenario, Setup, run_scenario
 
 G = 9.81
 

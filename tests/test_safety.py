@@ -17,9 +17,10 @@ import pytest
 import xarray as xr
 
 import undula as un
-from undula import _early, cli
+from undula.cli import app as cli
+from undula.core import early as _early
 from undula.integrate import progress
-from undula.io import checksum, netcdf, partial
+from undula.record import checksum, netcdf, partial
 from undula.view import checked, page, plots, shapes
 
 RUN = ("run", "double-pendulum", "--t-end", "0.05", "--dt", "0.001", "--json")
@@ -152,13 +153,13 @@ def test_a_signal_during_imports_ends_the_command_at_once(number):
     assert done.returncode == 130 and done.stdout == ""
     assert done.stderr == f"interrupted by {number.name}; nothing was saved.\n"
     first = next(x for x in Path(un.__file__).read_text().splitlines() if x.startswith(("import", "from")))
-    assert first.startswith("from undula import _early")
+    assert first.startswith("from undula.core import early")
 
 
 def test_only_the_command_answers_signals_while_it_is_imported(monkeypatch):
     for argv, orig, expected in (
         (["-m"], ["python", "-m", "undula", "list"], True),
-        (["-m"], ["python", "-m", "undula.doctor"], False),
+        (["-m"], ["python", "-m", "undula.cli.doctor"], False),
         (["/opt/bin/undula", "run"], [], True),
         (["/home/me/undula.py"], [], False),
         ([""], [], False),
@@ -410,7 +411,7 @@ def test_samples_of_a_run_that_cannot_be_saved_stay_in_the_partial_file(undula, 
 def test_a_killed_process_leaves_a_file_that_opens(data, here):
     un.save(data, "x.nc")
     code = (
-        "import sys, undula as un; from undula.io import partial; partial.EVERY, partial.SHARE = 0, 1e9\n"
+        "import sys, undula as un; from undula.record import partial; partial.EVERY, partial.SHARE = 0, 1e9\n"
         "data, file = un.load('x.nc'), partial.PartialFile('y.nc')\n"
         "for n in range(1, 10**6):\n"
         "    file.offer(n, lambda k: data.isel(time=[j % 51 for j in range(k, n)])); print(n, flush=True)\n"

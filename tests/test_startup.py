@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import pytest
 
 import undula as un
-from undula._startup import FLAG, KEY, OPTION, with_fast_loops
+from undula.core.startup import FLAG, KEY, OPTION, with_fast_loops
 
 FULL = f"{FLAG}={OPTION}"
 OTHER = "--xla_cpu_enable_fast_math=false"

@@ -11,7 +11,7 @@ import pytest
 
 import undula as un
 from robots import ROBOTS, Twin, find, load, reference
-from undula.dynamics.kinematics import observe
+from undula.tree.kinematics import observe
 
 BOTH = {
     "ur5": "ur_description/urdf/ur5_robot",

@@ -21,14 +21,14 @@ def test_files_agree():
     assert re.fullmatch(r"\d+\.\d+\.\d+", un.__version__)
     assert first(r"^version: (\S+)$", "CITATION.cff") == un.__version__
     assert first(r"^## (\S+)", "CHANGELOG.md") == un.__version__  # the newest section
-    assert first(r'^__version__ = "(\S+)"$', "src/undula/_version.py") == un.__version__
+    assert first(r'^__version__ = "(\S+)"$', "src/undula/core/version.py") == un.__version__
 
 
 def test_package_takes_it_from_the_source():
     """The build reads the version; what is installed from this folder has it too."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())
     assert "version" not in project["project"] and project["project"]["dynamic"] == ["version"]
-    assert project["tool"]["hatch"]["version"]["path"] == "src/undula/_version.py"
+    assert project["tool"]["hatch"]["version"]["path"] == "src/undula/core/version.py"
     try:
         installed = distribution("undula")
     except PackageNotFoundError:

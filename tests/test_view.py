@@ -17,8 +17,8 @@ import pytest
 import xarray as xr
 
 import undula as un
-from undula.contact.candidates import surroundings
-from undula.io import netcdf
+from undula.contact.spheres import surroundings
+from undula.record import netcdf
 from undula.view import guard, page, plots, shapes
 
 

@@ -16,9 +16,9 @@ from numpy.testing import assert_allclose
 
 import undula as un
 from undula import gallery
-from undula._quick import quickly_compiled
-from undula.actuation.integral import Integral
-from undula.constraints.classify import _rows
+from undula.balance.classes import _rows
+from undula.laws.integral import Integral
+from undula.numerics.quick import quickly_compiled
 
 VEHICLES = (
     "unicycle",

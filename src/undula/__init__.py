@@ -4,13 +4,13 @@ Every public name is here, once. Start with `Builder` or `load_urdf`, then `run`
 command, and `_startup`, which sets options that JAX reads when it starts.
 """
 
-from undula import _early  # noqa: F401, I001  (before all that is slow to import)
+from undula.core import early as _early  # noqa: F401, I001  (before all that is slow to import)
 
-from undula._startup import UndulaWarning as UndulaWarning, fast_loops_active as fast_loops_active
-from undula._version import __version__ as __version__
-from undula.actuation.controllers import ProportionalDerivative as ProportionalDerivative
-from undula.actuation.integral import Integral as Integral
-from undula.actuation.laws import (
+from undula.core.startup import UndulaWarning as UndulaWarning, fast_loops_active as fast_loops_active
+from undula.core.version import __version__ as __version__
+from undula.forces.controllers import ProportionalDerivative as ProportionalDerivative
+from undula.laws.integral import Integral as Integral
+from undula.laws.law import (
     Constant as Constant,
     Function as Function,
     Law as Law,
@@ -25,21 +25,21 @@ from undula.actuation.laws import (
     Waiting as Waiting,
     stack as stack,
 )
-from undula.actuation.samples import (
+from undula.laws.splines import (
     CubicSpline as CubicSpline,
     QuinticSpline as QuinticSpline,
     Sampled as Sampled,
 )
-from undula.batch.lanes import lanes as lanes
-from undula.constraints.assembly import admissible as admissible, assemble as assemble
-from undula.constraints.classify import Class as Class, classify as classify
-from undula.constraints.closures import (
+from undula.numerics.lanes import lanes as lanes
+from undula.balance.admissible import admissible as admissible, assemble as assemble
+from undula.balance.classes import Class as Class, classify as classify
+from undula.rows.closure import (
     Anchor as Anchor,
     Closure as Closure,
     PrescribedFrame as PrescribedFrame,
 )
-from undula.constraints.constraint import At as At, BodyMotion as BodyMotion, Constraint as Constraint
-from undula.constraints.kinds import (
+from undula.elements.row import At as At, BodyMotion as BodyMotion, Constraint as Constraint
+from undula.rows.wheels import (
     Coupling as Coupling,
     MecanumWheel as MecanumWheel,
     PointOnPlane as PointOnPlane,
@@ -49,16 +49,16 @@ from undula.constraints.kinds import (
     Skate as Skate,
     Wheel as Wheel,
 )
-from undula.constraints.linearise import Linearised as Linearised, linearise as linearise
-from undula.constraints.reduction import (
+from undula.balance.linearise import Linearised as Linearised, linearise as linearise
+from undula.balance.reduced import (
     Solution as Solution,
     hybrid_dynamics as hybrid_dynamics,
     reaction_kernel as reaction_kernel,
 )
-from undula.constraints.slip import RegularisedCoulomb as RegularisedCoulomb, Viscous as Viscous
+from undula.rows.slip import RegularisedCoulomb as RegularisedCoulomb, Viscous as Viscous
 from undula.contact.laws import ContactLaw as ContactLaw, Coulomb as Coulomb
-from undula.contact.separate import contact_gaps as contact_gaps, separated as separated
-from undula.contact.solvers import (
+from undula.balance.separate import contact_gaps as contact_gaps, separated as separated
+from undula.contact.solve.solvers import (
     AcceleratedProx as AcceleratedProx,
     ContactSolver as ContactSolver,
     GaussSeidel as GaussSeidel,
@@ -71,8 +71,8 @@ from undula.contact.surfaces import (
     Posts as Posts,
     Surface as Surface,
 )
-from undula.dynamics.hybrid import driven_motion as driven_motion
-from undula.dynamics.kinematics import (
+from undula.tree.driven import driven_motion as driven_motion
+from undula.tree.kinematics import (
     body_accelerations as body_accelerations,
     body_jacobian as body_jacobian,
     body_poses as body_poses,
@@ -84,7 +84,7 @@ from undula.dynamics.kinematics import (
     point_position as point_position,
     potential_energy as potential_energy,
 )
-from undula.dynamics.model import (
+from undula.balance.dynamics import (
     Efforts as Efforts,
     bias as bias,
     forward_dynamics as forward_dynamics,
@@ -100,7 +100,7 @@ from undula.geometry.connection import (
     resting_twist as resting_twist,
 )
 from undula.geometry.reconstruct import reconstruct as reconstruct
-from undula.integrate.base import Integrator as Integrator, move as move
+from undula.integrate.method import Integrator as Integrator, move as move
 from undula.integrate.euler import SemiImplicitEuler as SemiImplicitEuler
 from undula.integrate.implicit import (
     HHT as HHT,
@@ -112,10 +112,10 @@ from undula.integrate.implicit import (
 from undula.integrate.moreau import Moreau as Moreau
 from undula.integrate.run import Run as Run, run as run
 from undula.integrate.runge_kutta import RungeKutta4 as RungeKutta4
-from undula.integrate.simulate import Sample as Sample, sample as sample, simulate as simulate
-from undula.io.netcdf import load as load, save as save
+from undula.integrate.loop import Sample as Sample, sample as sample, simulate as simulate
+from undula.record.netcdf import load as load, save as save
 from undula.io.urdf import load_urdf as load_urdf, read_urdf as read_urdf
-from undula.joints.authoring import (
+from undula.joints.joint import (
     Cylindrical as Cylindrical,
     Fixed as Fixed,
     Free as Free,
@@ -129,16 +129,16 @@ from undula.joints.authoring import (
 )
 from undula.lie.se3 import Pose as Pose
 from undula.model.builder import Builder as Builder
-from undula.model.errors import ModelError as ModelError, UndulaError as UndulaError
+from undula.core.errors import ModelError as ModelError, UndulaError as UndulaError
 from undula.model.flexible import add_beam as add_beam, add_flexible as add_flexible, clamped_modes as clamped_modes
-from undula.model.solids import (
+from undula.core.solids import (
     box_inertia as box_inertia,
     cylinder_inertia as cylinder_inertia,
     planar_inertia as planar_inertia,
     sphere_inertia as sphere_inertia,
 )
 from undula.model.system import Acceleration as Acceleration, Shape as Shape, State as State, System as System
-from undula.rods.basis import (
+from undula.joints.rod.basis import (
     Basis as Basis,
     BSpline as BSpline,
     Chebyshev as Chebyshev,
@@ -148,9 +148,9 @@ from undula.rods.basis import (
     PiecewiseConstant as PiecewiseConstant,
     PiecewiseLinear as PiecewiseLinear,
 )
-from undula.rods.estimate import SpatialError as SpatialError, spatial_error as spatial_error
-from undula.rods.rod import Rod as Rod
-from undula.rods.sections import (
+from undula.tree.rod_error import SpatialError as SpatialError, spatial_error as spatial_error
+from undula.joints.rod.rod import Rod as Rod
+from undula.joints.rod.sections import (
     Annulus as Annulus,
     Circle as Circle,
     Ellipse as Ellipse,
@@ -158,7 +158,7 @@ from undula.rods.sections import (
     Rectangle as Rectangle,
     Section as Section,
 )
-from undula.statics.equilibrium import (
+from undula.balance.equilibrium import (
     Equilibrium as Equilibrium,
     Modes as Modes,
     continuation as continuation,

@@ -1,6 +1,6 @@
 """`python -m undula` is the `undula` command."""
 
-from undula.cli import main
+from undula.cli.app import main
 
 if __name__ == "__main__":
     main()

@@ -13,8 +13,8 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float
 
-from undula.lie.small import cross, matvec
-from undula.model.errors import ModelError, as_vector, is_traced
+from undula.core.errors import ModelError, as_vector, is_traced
+from undula.numerics.small import cross, matvec
 
 NOT_ALONG = 1e-6  # length below which the projection of a direction on the tangent plane says nothing
 

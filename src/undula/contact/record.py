@@ -6,8 +6,8 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
-from undula.contact.candidates import Touch
-from undula.contact.solvers import Solved
+from undula.contact.solve.solvers import Solved
+from undula.contact.spheres import Touch
 from undula.model.system import System
 
 

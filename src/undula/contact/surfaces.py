@@ -10,8 +10,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from undula._quick import quickly_compiled
-from undula.model.errors import ModelError, as_vector, positive
+from undula.core.errors import ModelError, as_vector, positive
+from undula.numerics.quick import quickly_compiled
 
 RELIEF = 48  # cells along each side of a relief
 TURNS = 4  # of Newton's method to the nearest point of a height field

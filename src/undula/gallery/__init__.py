@@ -2,8 +2,8 @@
 
 from importlib import import_module
 
-from undula.gallery.scenario import Scenario
-from undula.model.errors import UndulaError
+from undula.core.errors import UndulaError
+from undula.scenario.scenario import Scenario
 
 # one module an entry, loaded when it is asked for
 NAMES = (

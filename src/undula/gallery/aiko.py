@@ -6,7 +6,7 @@ import numpy as np
 
 import undula as un
 from undula.gallery import drawing
-from undula.gallery.scenario import Parameter, Scenario, Setup
+from undula.scenario.scenario import Parameter, Scenario, Setup
 
 DEGREE = np.pi / 180
 BODY, EDGE = (0.20, 0.22, 0.25), (0.80, 0.55, 0.15)

@@ -2,7 +2,7 @@
 
 import undula as un
 from undula.gallery import aiko
-from undula.gallery.scenario import Setup
+from undula.scenario.scenario import Setup
 
 
 def build(p: dict) -> Setup:

@@ -6,7 +6,7 @@ import numpy as np
 
 import undula as un
 from undula.gallery import aiko
-from undula.gallery.scenario import Parameter, Setup
+from undula.scenario.scenario import Parameter, Setup
 
 
 def places(p: dict) -> np.ndarray:

@@ -7,7 +7,7 @@ from scipy.spatial.transform import Rotation
 
 import undula as un
 from undula.gallery import aiko
-from undula.gallery.scenario import Parameter, Setup
+from undula.scenario.scenario import Parameter, Setup
 
 
 def build(p: dict) -> Setup:

@@ -12,7 +12,7 @@ import numpy as np
 
 import undula as un
 from undula.gallery import drawing, measures
-from undula.gallery.scenario import Parameter, Scenario, Setup
+from undula.scenario.scenario import Parameter, Scenario, Setup
 
 AXES = np.array([[0.0, 1, 0], [0, 0, 1], [1, 0, 0]])  # X, Y, Z of the frame are z, x, y of the world
 DARK, FRAME, FORK = (0.15, 0.15, 0.17), (0.13, 0.45, 0.35), (0.85, 0.5, 0.1)

@@ -8,7 +8,7 @@ import numpy as np
 
 import undula as un
 from undula.gallery import drawing, measures
-from undula.gallery.scenario import Parameter, Scenario, Setup
+from undula.scenario.scenario import Parameter, Scenario, Setup
 
 LEAN_AND_STEER = ("base.rx", "steer")
 FASTEST = 20.0  # critical speeds are looked for up to here [m/s]

@@ -4,7 +4,7 @@ import numpy as np
 
 import undula as un
 from undula.gallery.measures import halt
-from undula.gallery.scenario import Parameter, Scenario, Setup
+from undula.scenario.scenario import Parameter, Scenario, Setup
 
 SIZE = (0.2, 0.15, 0.1)
 

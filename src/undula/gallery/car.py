@@ -3,10 +3,10 @@
 import numpy as np
 
 import undula as un
-from undula.actuation.integral import Integral
 from undula.gallery import drawing, measures
-from undula.gallery.scenario import Parameter, Scenario, Setup
 from undula.gallery.steering import FrontAngle, FrontSpeed
+from undula.laws.integral import Integral
+from undula.scenario.scenario import Parameter, Scenario, Setup
 
 KNUCKLE = 0.02  # mass of a front wheel with its knuckle, as a part of the car's mass (ours)
 

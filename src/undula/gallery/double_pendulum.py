@@ -2,7 +2,7 @@
 
 import undula as un
 from undula.gallery import measures
-from undula.gallery.scenario import Parameter, Scenario, Setup
+from undula.scenario.scenario import Parameter, Scenario, Setup
 
 
 def build(p: dict) -> Setup:

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from undula.model.drawn import ALONG_X, ALONG_Y, Shape
+from undula.core.shapes import ALONG_X, ALONG_Y, Shape
 
 __all__ = ["ALONG_X", "ALONG_Y", "axle", "bar", "wheel"]
 

@@ -5,7 +5,7 @@ import numpy as np
 
 import undula as un
 from undula.gallery import rods
-from undula.gallery.scenario import Parameter, Scenario, Setup
+from undula.scenario.scenario import Parameter, Scenario, Setup
 
 
 def lifted(rate, x):

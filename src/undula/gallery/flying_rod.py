@@ -5,7 +5,7 @@ import numpy as np
 
 import undula as un
 from undula.gallery import measures, rods
-from undula.gallery.scenario import Scenario, Setup
+from undula.scenario.scenario import Scenario, Setup
 
 INCLINED = np.stack([(-0.6, 0.8, 0), (-0.8, -0.6, 0), (0, 0, 1.0)], 1)  # from (0.6, 0) to (0, 0.8), times the length
 

@@ -4,7 +4,7 @@ import numpy as np
 
 import undula as un
 from undula.gallery import measures
-from undula.gallery.scenario import Parameter, Scenario, Setup
+from undula.scenario.scenario import Parameter, Scenario, Setup
 
 GREY, COLOURS = (0.3, 0.3, 0.32), {"crank": (0.85, 0.3, 0.2), "coupler": (0.2, 0.45, 0.75), "rocker": (0.25, 0.6, 0.35)}
 LENGTHWAYS = (0.5**0.5, 0, 0.5**0.5, 0)  # z to x

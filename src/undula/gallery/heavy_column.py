@@ -4,7 +4,7 @@ import json
 
 import undula as un
 from undula.gallery import rods
-from undula.gallery.scenario import Parameter, Scenario, Setup
+from undula.scenario.scenario import Parameter, Scenario, Setup
 
 # weight per length times length^3 / EI at the critical height: (9/4) j^2, j the first zero of the Bessel function J_-1/3
 GREENHILL = 7.837347

@@ -6,7 +6,7 @@ import numpy as np
 
 import undula as un
 from undula.gallery import drawing, rods
-from undula.gallery.scenario import Parameter, Scenario, Setup
+from undula.scenario.scenario import Parameter, Scenario, Setup
 
 # torque times length over EI at which a shaft between two clamps, one of which slides, buckles: 2 x with tan x = x
 GREENHILL = 8.986819

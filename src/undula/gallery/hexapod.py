@@ -7,8 +7,8 @@ import numpy as np
 
 import undula as un
 from undula.gallery import measures
-from undula.gallery.scenario import Parameter, Scenario, Setup
 from undula.lie import so3
+from undula.scenario.scenario import Parameter, Scenario, Setup
 
 STEEL, ROD, PLATE = (0.35, 0.38, 0.42), (0.75, 0.75, 0.78), (0.85, 0.45, 0.15)
 

@@ -4,7 +4,7 @@ import numpy as np
 
 import undula as un
 from undula.gallery.drawing import bar
-from undula.gallery.scenario import Parameter, Scenario, Setup
+from undula.scenario.scenario import Parameter, Scenario, Setup
 
 METAL, RED = (0.35, 0.37, 0.4), (0.8, 0.2, 0.15)
 

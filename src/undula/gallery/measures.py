@@ -8,11 +8,11 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
-from undula.dynamics.hybrid import driven_motion
-from undula.dynamics.kinematics import momentum
 from undula.geometry.connection import resting_twist
 from undula.lie.se3 import Pose
 from undula.model.system import State, System, configuration
+from undula.tree.driven import driven_motion
+from undula.tree.kinematics import momentum
 
 if TYPE_CHECKING:
     import xarray as xr

@@ -4,7 +4,7 @@ import numpy as np
 
 import undula as un
 from undula.gallery import drawing, measures
-from undula.gallery.scenario import Parameter, Scenario, Setup
+from undula.scenario.scenario import Parameter, Scenario, Setup
 
 # name, sign of x, sign of y, sign of the roller's angle, sign of the wheel's rate when the platform turns to the left
 WHEELS = (

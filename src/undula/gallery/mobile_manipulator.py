@@ -6,7 +6,7 @@ import undula as un
 from undula.gallery import measures
 from undula.gallery.car import add_platform
 from undula.gallery.robot_arm import add_arm
-from undula.gallery.scenario import Parameter, Scenario, Setup
+from undula.scenario.scenario import Parameter, Scenario, Setup
 
 
 def build(p: dict) -> Setup:

@@ -3,7 +3,7 @@
 import numpy as np
 
 import undula as un
-from undula.gallery.scenario import Parameter, Scenario, Setup
+from undula.scenario.scenario import Parameter, Scenario, Setup
 
 R2, D3, R4 = 0.42, 0.45, 0.45  # m, the document's: shoulder height, upper arm, forearm
 # Khalil's modified Denavit-Hartenberg table (alpha, d, r) of the RX-90; the wrist joints are held at zero

@@ -3,7 +3,7 @@
 import numpy as np
 
 import undula as un
-from undula.gallery.scenario import Parameter
+from undula.scenario.scenario import Parameter
 
 UP = np.stack([(0, 0, 1.0), (0, 1, 0), (-1, 0, 0)], 1)  # a rod along z
 DOWN = np.stack([(0, 0, -1.0), (1, 0, 0), (0, -1, 0)], 1)  # a rod along -z that bends in the x-z plane about its own z

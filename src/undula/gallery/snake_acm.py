@@ -12,7 +12,7 @@ import numpy as np
 
 import undula as un
 from undula.gallery import drawing, measures
-from undula.gallery.scenario import Parameter, Scenario, Setup
+from undula.scenario.scenario import Parameter, Scenario, Setup
 
 WHEELED = 1 / 3  # part of a module's mass that its wheeled body has (ours)
 TRACK, RADIUS = 0.9, 0.2  # of the wheels, in half-lengths, for the drawing and the inertias

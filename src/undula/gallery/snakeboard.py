@@ -9,7 +9,7 @@ import numpy as np
 
 import undula as un
 from undula.gallery import drawing, measures
-from undula.gallery.scenario import Parameter, Scenario, Setup
+from undula.scenario.scenario import Parameter, Scenario, Setup
 
 GAITS = {"drive": 1.0, "rotate": 2.0, "park": 1.5}  # rate of the rotor over rate of the axles
 RADIUS, TRACK = 0.03, 0.14  # of the wheels, for the drawing alone

@@ -4,7 +4,7 @@ import numpy as np
 
 import undula as un
 from undula.gallery import drawing, measures
-from undula.gallery.scenario import Parameter, Scenario, Setup
+from undula.scenario.scenario import Parameter, Scenario, Setup
 
 BOARD, AXLE, BEAMS = (0.55, 0.4, 0.25), (0.2, 0.2, 0.22), ((0.85, 0.35, 0.15), (0.13, 0.47, 0.71))
 HEIGHT = 0.12  # of the rotor above the board; nothing depends on it

@@ -4,7 +4,7 @@ import numpy as np
 
 import undula as un
 from undula.gallery import measures
-from undula.gallery.scenario import Parameter, Scenario, Setup
+from undula.scenario.scenario import Parameter, Scenario, Setup
 
 # name, joint axis, length of the link along z [m]: a shoulder, two long links and a wrist (our numbers)
 LINKS = (

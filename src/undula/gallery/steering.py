@@ -10,7 +10,7 @@ from typing import Any
 import jax.numpy as jnp
 from jaxtyping import Array, Float, ScalarLike
 
-from undula.actuation.laws import Law, parameters
+from undula.laws.law import Law, parameters
 
 
 class FrontAngle(Law):

@@ -4,7 +4,7 @@ import numpy as np
 
 import undula as un
 from undula.gallery import drawing, measures
-from undula.gallery.scenario import Parameter, Scenario, Setup
+from undula.scenario.scenario import Parameter, Scenario, Setup
 
 RADIUS = 0.04  # of the wheels [m]
 COLOURS = ((0.80, 0.27, 0.22), (0.20, 0.60, 0.33), (0.13, 0.47, 0.71))

@@ -5,7 +5,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 import undula as un
-from undula.gallery.scenario import Parameter, Scenario, Setup
+from undula.scenario.scenario import Parameter, Scenario, Setup
 
 LENGTH, CENTRE = 1.0, 0.5  # of a leg, and from the hip to its centre of mass [m]
 APART = 0.12  # half the distance of the legs, sideways [m]

@@ -4,7 +4,7 @@ import numpy as np
 
 import undula as un
 from undula.gallery.drawing import bar
-from undula.gallery.scenario import Parameter, Scenario, Setup
+from undula.scenario.scenario import Parameter, Scenario, Setup
 
 # the toy of Leine, Glocker and van Campen [m, kg, kg m^2]
 SLEEVE, SLEEVE_INERTIA = 0.0003, 5e-9

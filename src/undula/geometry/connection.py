@@ -11,17 +11,17 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from undula.constraints.decompose import decompose
-from undula.constraints.reduction import unknown_velocities
-from undula.constraints.rows import rows_of, tree_of
-from undula.dynamics.model import locomotion_inertia
+from undula.balance.dynamics import locomotion_inertia
+from undula.balance.reduced import unknown_velocities
+from undula.balance.rows import rows_of, tree_of
+from undula.core.errors import UndulaError
 from undula.lie import se3
-from undula.lie.pick import spread
-from undula.lie.small import matvec, solve_spd
-from undula.model.errors import UndulaError
 from undula.model.links import links_of
 from undula.model.system import State, System
 from undula.model.topology import GROUPS
+from undula.numerics.pick import spread
+from undula.numerics.row_space import decompose
+from undula.numerics.small import matvec, solve_spd
 
 
 def connection(system: System, q: Float[Array, "nq"]) -> Float[Array, "6 nv"]:

@@ -7,17 +7,17 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
-from undula.constraints.assembly import COMPATIBLE
-from undula.constraints.balance import shortest
-from undula.constraints.reduction import Held, hold, unknown_velocities
-from undula.dynamics.hybrid import driven_motion
+from undula.balance.admissible import COMPATIBLE
+from undula.balance.reduced import Held, hold, unknown_velocities
+from undula.core.errors import UndulaError, is_traced
 from undula.geometry.connection import resting_twist
 from undula.integrate.runge_kutta import RungeKutta4
 from undula.lie import se3, so3
-from undula.lie.small import matvec
-from undula.model.errors import UndulaError, is_traced
 from undula.model.links import links_of
 from undula.model.system import Acceleration, State, System, displaced
+from undula.numerics.held import shortest
+from undula.numerics.small import matvec
+from undula.tree.driven import driven_motion
 
 OPEN = 1e-5  # a gap that the reconstruction does not accept [m or rad]
 

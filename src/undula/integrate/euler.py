@@ -2,7 +2,7 @@
 
 from typing import Any, ClassVar
 
-from undula.integrate.base import Flow, Integrator, move
+from undula.integrate.method import Flow, Integrator, move
 from undula.model.system import State
 from undula.model.topology import Topology
 

@@ -15,18 +15,19 @@ import numpy as np
 from jax.ad_checkpoint import checkpoint_name
 from jaxtyping import Array, Bool, Float, Int
 
-from undula.constraints.reduction import unknown_velocities
-from undula.dynamics.hybrid import driven_motion
-from undula.dynamics.model import passive_efforts
-from undula.dynamics.problem import SOLUTION
-from undula.integrate.base import Integrator, Motion
-from undula.integrate.newton import Options, columns_of, newton
-from undula.integrate.sparsity import Pattern, pattern
-from undula.lie import dense, se3, so3
-from undula.lie.pick import pick, spread
-from undula.lie.small import cross, tmatvec
-from undula.model.errors import UndulaError
+from undula.balance.coupling import Pattern, pattern
+from undula.balance.dynamics import passive_efforts
+from undula.balance.reduced import unknown_velocities
+from undula.core.errors import UndulaError
+from undula.integrate.method import Integrator, Motion
+from undula.lie import se3, so3
 from undula.model.system import Acceleration, State, displaced
+from undula.numerics import dense
+from undula.numerics.newton import Options, columns_of, newton
+from undula.numerics.pick import pick, spread
+from undula.numerics.small import cross, tmatvec
+from undula.tree.driven import driven_motion
+from undula.tree.problem import SOLUTION
 
 
 class Memory(NamedTuple):

@@ -12,18 +12,18 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from undula._startup import UndulaWarning
-from undula.constraints.constraint import At, BodyMotion
+from undula.balance.limits import stiffness_limit
 from undula.contact.record import ContactMemory
-from undula.integrate.base import Integrator
-from undula.integrate.controlled import stiffness_limit
+from undula.core.startup import UndulaWarning
+from undula.elements.row import At, BodyMotion
 from undula.integrate.implicit import Implicit
+from undula.integrate.loop import Sample
+from undula.integrate.method import Integrator
 from undula.integrate.moreau import Moreau
-from undula.integrate.simulate import Sample
 from undula.integrate.start import Steps
+from undula.joints.rod.pieces import overwound
 from undula.lie import so3
 from undula.model.system import State, System
-from undula.rods.pieces import overwound
 
 BLOW_UP = 1e9  # a velocity or coordinate beyond this is a failure [SI units]
 VIOLATED = 1e-5  # a constraint that is missed by more is a failure [m, rad or per s]

@@ -13,26 +13,27 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float
 
-from undula.actuation.controllers import ProportionalDerivative
-from undula.constraints.decompose import decompose
-from undula.constraints.reduction import slip_forces, unknown_velocities
-from undula.constraints.rows import Tree, rows_of, tree_of
-from undula.contact.candidates import Touch, over_unknowns, touch
-from undula.contact.derivative import solved
-from undula.contact.instant import at_their_instants
+from undula.balance.dynamics import efforts_of, inertia_over_base, relative
+from undula.balance.reduced import slip_forces, unknown_velocities
+from undula.balance.rows import Tree, rows_of, tree_of
 from undula.contact.laws import ContactLaw
 from undula.contact.record import ContactMemory, Step, added, nothing_yet
-from undula.contact.share import at_rest, shared
-from undula.contact.solvers import AcceleratedProx, Block, ContactSolver, Problem, over_rows
-from undula.dynamics.hybrid import driven_motion, given_efforts, on_bodies
-from undula.dynamics.model import efforts_of, inertia_over_base, relative
-from undula.integrate.base import Integrator, Motion
-from undula.lie import dense, se3, so3
-from undula.lie.pick import pick, spread
-from undula.lie.small import cross, matmul, matvec, tmatvec
-from undula.model.errors import UndulaError
+from undula.contact.solve.derivative import solved
+from undula.contact.solve.instant import at_their_instants
+from undula.contact.solve.share import at_rest, shared
+from undula.contact.solve.solvers import AcceleratedProx, Block, ContactSolver, Problem, over_rows
+from undula.contact.spheres import Touch, over_unknowns, touch
+from undula.core.errors import UndulaError
+from undula.forces.controllers import ProportionalDerivative
+from undula.integrate.method import Integrator, Motion
+from undula.lie import se3, so3
 from undula.model.system import Acceleration, State, System, displaced
 from undula.model.topology import Topology
+from undula.numerics import dense
+from undula.numerics.pick import pick, spread
+from undula.numerics.row_space import decompose
+from undula.numerics.small import cross, matmul, matvec, tmatvec
+from undula.tree.driven import driven_motion, given_efforts, on_bodies
 
 FEW = 4  # contacts that are closed at the same time in most steps of a robot that lifts its body
 CLOSED = (
@@ -47,7 +48,7 @@ class Moreau(Integrator):
     """Moreau's midpoint rule, with a solver of the contact problem; for systems without contacts too.
 
     Where rigid contacts do not determine how a load is shared (a flat robot on many spheres), they share it as supports of
-    the same stiffness would: see `undula.contact.share`.
+    the same stiffness would: see `undula.contact.solve.share`.
 
     Springs, dampers, rods and proportional-derivative controllers are implicit, so that they do not limit the step. `theta`:
     1 takes them at the end of the step, which damps what a step cannot resolve; 1/2 in its middle, which keeps energy.

@@ -14,24 +14,24 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from undula._quick import quick_options
-from undula._version import __version__
-from undula.constraints.assembly import admissible
-from undula.constraints.classify import classify
-from undula.contact.candidates import refuse_unsound, surroundings
+from undula.balance.admissible import admissible
+from undula.balance.classes import classify
+from undula.balance.limits import check_references
 from undula.contact.record import ContactMemory
-from undula.integrate.base import External, Integrator, Motion
-from undula.integrate.controlled import check_references
+from undula.contact.spheres import refuse_unsound, surroundings
+from undula.core.errors import UndulaError
+from undula.core.version import __version__
+from undula.forces.tendons import warn_of_pushing
 from undula.integrate.implicit import Memory
 from undula.integrate.judge import Verdict, conclude, fault, step_advice, warn_of_limits
+from undula.integrate.loop import advance_steps, sample, usual_integrator
+from undula.integrate.method import External, Integrator, Motion
 from undula.integrate.moreau import Moreau
 from undula.integrate.progress import OnSamples, Pace, samples_from
-from undula.integrate.results import to_dataset
-from undula.integrate.simulate import advance_steps, sample, usual_integrator
 from undula.integrate.start import Steps, check_gaps, check_state, check_times
-from undula.model.errors import UndulaError
 from undula.model.system import Acceleration, State, System
-from undula.rods.actuators import warn_of_pushing
+from undula.numerics.quick import quick_options
+from undula.record.dataset import to_dataset
 
 if TYPE_CHECKING:
     import xarray as xr

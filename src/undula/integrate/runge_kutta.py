@@ -6,7 +6,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array
 
-from undula.integrate.base import Flow, Integrator, move
+from undula.integrate.method import Flow, Integrator, move
 from undula.lie import se3
 from undula.model.system import State, bracket
 from undula.model.topology import Topology

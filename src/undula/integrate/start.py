@@ -5,11 +5,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from undula.contact.separate import contact_gaps
-from undula.model.errors import UndulaError
+from undula.balance.separate import contact_gaps
+from undula.core.errors import UndulaError
+from undula.joints.rod.pieces import refuse_overwound
 from undula.model.system import State, System
 from undula.model.topology import GROUPS
-from undula.rods.pieces import refuse_overwound
 
 DEEP = 1e-6  # a contact that starts deeper is refused [m]
 ROUNDING = 1e-12  # a dt whose multiple is so near t_end, relative to it, is left as it was given

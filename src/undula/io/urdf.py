@@ -13,12 +13,12 @@ from typing import Any
 
 import numpy as np
 
-from undula._startup import UndulaWarning
-from undula.actuation.laws import Law
-from undula.joints.authoring import Fixed, Free, Joint, Mimic, Planar, Prismatic, Revolute, unit_vector
+from undula.core.errors import ModelError, UndulaError
+from undula.core.startup import UndulaWarning
+from undula.joints.joint import Fixed, Free, Joint, Mimic, Planar, Prismatic, Revolute, unit_vector
+from undula.laws.law import Law
 from undula.model.builder import Builder
 from undula.model.checks import unique
-from undula.model.errors import ModelError, UndulaError
 from undula.model.system import Shape, System
 
 JOINTS: dict[str, Callable[..., Joint]] = {

@@ -8,8 +8,8 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from undula.lie import so3
-from undula.lie.small import Mat3, Vec3, cross, hat, matmul, matvec, tmatvec
-from undula.lie.tracing import traced_once
+from undula.numerics.small import Mat3, Vec3, cross, hat, matmul, matvec, tmatvec
+from undula.numerics.tracing import traced_once
 
 Vec6 = Float[Array, "6"]
 Mat6 = Float[Array, "6 6"]

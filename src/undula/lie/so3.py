@@ -8,8 +8,8 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from undula.lie.small import Mat3, Vec3, cross, hat, matmul
-from undula.lie.tracing import traced_once
+from undula.numerics.small import Mat3, Vec3, cross, hat, matmul
+from undula.numerics.tracing import traced_once
 
 Quat = Float[Array, "4"]
 Scalar = Float[Array, ""]

@@ -8,23 +8,23 @@ from typing import Any
 import jax.numpy as jnp
 import numpy as np
 
-from undula._startup import UndulaWarning
-from undula.actuation.laws import Law
-from undula.constraints.constraint import Constraint
-from undula.constraints.rows import group_constraints
-from undula.contact.candidates import Authored, group_candidates
+from undula.balance.rows import group_constraints
 from undula.contact.laws import ContactLaw, Coulomb
+from undula.contact.spheres import Authored, group_candidates
 from undula.contact.surfaces import Surface
-from undula.joints.authoring import Fixed, Joint
+from undula.core.errors import ModelError, as_vector, is_traced
+from undula.core.startup import UndulaWarning
+from undula.elements.row import Constraint
+from undula.joints.joint import Fixed, Joint
+from undula.joints.rod.pieces import refuse_overwound
+from undula.joints.rod.rod import Rod, RodPlan, Segment
+from undula.laws.law import Law
 from undula.lie import se3, so3
 from undula.model import checks
+from undula.model.acting import Acting
 from undula.model.coordinates import Coordinates
-from undula.model.errors import ModelError, as_vector, is_traced
 from undula.model.system import Shape, System
 from undula.model.topology import GROUPS, Topology
-from undula.rods.authoring import Acting
-from undula.rods.pieces import refuse_overwound
-from undula.rods.rod import Rod, RodPlan, Segment
 
 BASE_ROLES = ("fixed", "driven", "free")
 

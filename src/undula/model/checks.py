@@ -6,7 +6,7 @@ from typing import Any
 import jax.numpy as jnp
 import numpy as np
 
-from undula.model.errors import ModelError, as_vector, is_traced
+from undula.core.errors import ModelError, as_vector, is_traced
 from undula.model.topology import Topology
 
 TOLERANCE = 1e-9  # relative, for symmetry and the triangle inequality of inertias

@@ -6,12 +6,12 @@ from typing import Any
 
 import numpy as np
 
-from undula.actuation.laws import Law, stack
-from undula.joints.authoring import ROLES, Fixed, Joint
+from undula.core.errors import ModelError, as_vector, is_traced
+from undula.joints.joint import ROLES, Fixed, Joint
+from undula.joints.rod.rod import RodPlan
+from undula.laws.law import Law, stack
 from undula.model import checks
-from undula.model.errors import ModelError, as_vector, is_traced
 from undula.model.system import Drive
-from undula.rods.rod import RodPlan
 
 
 class Coordinates:

@@ -10,11 +10,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from undula.joints.authoring import Fixed, Joint, Mimic, Prismatic, unit_vector
+from undula.core.errors import ModelError, as_vector
+from undula.joints.joint import Fixed, Joint, Mimic, Prismatic, unit_vector
+from undula.joints.rod.quadrature import radau
 from undula.model.builder import Builder
-from undula.model.errors import ModelError, as_vector
 from undula.model.system import Shape
-from undula.rods.quadrature import radau
 
 ABSENT = 1e-12  # a displacement smaller than this, of the largest one of its mode, is none
 

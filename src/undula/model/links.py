@@ -7,12 +7,12 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from undula.joints.kinds import KINDS, Relative, place
-from undula.lie.pick import pick, spread
-from undula.lie.small import hat, matmul, matvec, tmatvec
+from undula.joints.kind import KINDS, Relative, place
+from undula.joints.rod.group import scatter
 from undula.model.system import System
 from undula.model.topology import Topology
-from undula.rods.group import scatter
+from undula.numerics.pick import pick, spread
+from undula.numerics.small import hat, matmul, matvec, tmatvec
 
 
 class Placement(NamedTuple):

@@ -8,14 +8,14 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from undula.joints.kinds import KINDS
+from undula.core.errors import UndulaError, is_traced
+from undula.core.shapes import Shape
+from undula.joints.kind import KINDS
+from undula.joints.rod.group import RodGroup
+from undula.joints.rod.pieces import refuse_overwound
 from undula.lie import se3, so3
-from undula.lie.small import tmatvec
-from undula.model.drawn import Shape
-from undula.model.errors import UndulaError, is_traced
 from undula.model.topology import Topology
-from undula.rods.group import RodGroup
-from undula.rods.pieces import refuse_overwound
+from undula.numerics.small import tmatvec
 
 
 class State(eqx.Module):

@@ -10,7 +10,7 @@ from functools import cached_property
 
 import numpy as np
 
-from undula.joints.kinds import KINDS
+from undula.joints.kind import KINDS
 
 # A group that the base moves in, as the components of its twist (Vx, Vy, Vz, Wx, Wy, Wz) that may differ from zero.
 GROUPS: dict[str, tuple[int, ...]] = {

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
-from undula.model.errors import UndulaError
+from undula.core.errors import UndulaError
 
 LARGEST = 1e30  # a number beyond this is no measurement, and overflows in single precision
 SKEW = 1e-3  # deviation of a quaternion from unit length that is refused

@@ -17,7 +17,7 @@ from contextlib import contextmanager, redirect_stdout
 from typing import Any
 from urllib.parse import urlsplit
 
-from undula.model.errors import UndulaError
+from undula.core.errors import UndulaError
 
 LOCAL = ("127.0.0.1", "localhost")
 EVERYWHERE = "0.0.0.0"  # a host that means every address of this machine

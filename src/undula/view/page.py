@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
-from undula.io.netcdf import replacing
-from undula.model.errors import UndulaError
+from undula.core.errors import UndulaError
+from undula.record.netcdf import replacing
 from undula.view import shapes
 from undula.view.checked import check_poses
 from undula.view.guard import make_server, stop_server

@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
-from undula.io.netcdf import reason, replacing, write_bytes
-from undula.model.errors import OutputError
+from undula.core.errors import OutputError
 from undula.model.topology import EFFORT_UNITS
+from undula.record.netcdf import reason, replacing, write_bytes
 from undula.view import shapes
 from undula.view.checked import check_poses, check_signals
 

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
-from undula.model.errors import UndulaError
+from undula.core.errors import UndulaError
 from undula.view.checked import check_shape, check_surface, parsed
 
 TINY = 1e-9  # a part of a signal below this fraction of its scale is rounding, not motion

@@ -1,0 +1,1 @@
+"""One snapshot and one balance, and everything that is solved with them."""

@@ -1,1 +1,0 @@
-"""Many instances of one computation at once."""

@@ -1,0 +1,271 @@
+"""The `undula` command. It checks, calls the library and prints; it computes nothing itself.
+
+Exit status: 0 done; 2 bad input, with one sentence on stderr and nothing written; 3 the computation failed (the samples
+before the failure are saved) or is doubtful, or what was asked for could not be written; 130 interrupted by a signal,
+samples kept. What is slow to import is imported by the command that needs it.
+"""
+
+import sys
+import warnings
+from collections.abc import Callable, Sequence
+from contextlib import redirect_stdout
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from undula.cli.cache import cache_folder, keep_compiled
+from undula.cli.input import (
+    as_number,
+    as_whole,
+    check_folder,
+    check_outputs,
+    load_scenario,
+    open_run,
+    parse_settings,
+)
+from undula.cli.output import (
+    DONE,
+    FAILED,
+    INTERRUPTED,
+    complain,
+    describe,
+    empty_report,
+    fail,
+    failure,
+    print_json,
+    print_summary,
+    print_table,
+    progress_bar,
+    refuse,
+    results,
+    with_unit,
+    write,
+)
+from undula.cli.signals import current, listening
+from undula.cli.streams import give_up_output, guarded_output
+from undula.core.errors import OutputError, UndulaError
+from undula.core.startup import UndulaWarning
+from undula.core.version import __version__
+
+STATUS = {"ok": DONE, "doubtful": FAILED, "failed": FAILED, "interrupted": INTERRUPTED}
+UsageError: Any = typer.BadParameter.__bases__[0]  # newer versions of typer have their own copy of click
+
+app = typer.Typer(name="undula", add_completion=False, pretty_exceptions_enable=False)
+
+Name = Annotated[str, typer.Argument(metavar="NAME", help="A name that `undula list` gives.")]
+File = Annotated[Path, typer.Argument(metavar="FILE.nc", help="A file that `undula run --out` wrote.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")]
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Runs the command with these arguments (those of the process by default), then exits."""
+    with warnings.catch_warnings(), listening(), guarded_output() as output:
+        warnings.showwarning = lambda message, *_, **__: complain(f"warning: {message}")
+        warnings.filterwarnings("always", category=UndulaWarning)
+        status = _status(arguments)
+        if not output.failed:
+            try:
+                output.flush()
+            except OutputError as error:
+                status = fail(str(error))
+        if output.failed:
+            give_up_output()
+    sys.exit(status)
+
+
+def _status(arguments: Sequence[str] | None) -> int:
+    try:
+        given = sys.argv[1:] if arguments is None else arguments
+        return app(args=given or ["--help"], prog_name="undula", standalone_mode=False) or DONE
+    except OutputError as error:
+        return fail(str(error))
+    except UsageError as error:
+        where = error.ctx.command_path if error.ctx else "undula"
+        return refuse(f"{error.format_message().rstrip('.')}; see `{where} --help`.")
+    except UndulaError as error:
+        return refuse(str(error))
+    except (KeyboardInterrupt, typer.Abort):
+        complain("interrupted.")
+        return INTERRUPTED
+
+
+# Commands
+
+
+def _print_version(wanted: bool) -> bool:
+    if wanted:
+        print(f"undula {__version__}")
+        raise typer.Exit(DONE)
+    return wanted
+
+
+@app.callback()
+def start(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version.")
+    ] = False,
+) -> None:
+    """Locomotion dynamics: how robots and animals that change shape are moved by the world."""
+
+
+@app.command("list")
+def list_(as_json: AsJson = False) -> None:
+    """The gallery: name, one line, document and section, class."""
+    from undula import gallery
+    from undula.balance.classes import classify
+
+    keep_compiled()
+    rows = []
+    for scenario in map(gallery.load, gallery.NAMES):
+        kind = scenario.kind or str(classify(scenario.setup().system))
+        rows.append({"name": scenario.name, "summary": scenario.summary, "source": scenario.source, "class": kind})
+    if as_json:
+        return print_json({"scenarios": rows})
+    print_table(["name", "what it is", "document", "class"], [list(row.values()) for row in rows])
+
+
+@app.command()
+def show(name: Name, as_json: AsJson = False) -> None:
+    """What a scenario is made of and what can be set: parameters, bodies, joints, roles, class."""
+    keep_compiled()
+    found = describe(load_scenario(name))
+    if as_json:
+        return print_json(found)
+    print(f"{found['name']}: {found['summary']}\ndocument: {found['source']}\nclass: {found['class']}")
+    print(f"by default t_end = {found['t_end']:g} s, dt = {found['dt']:g} s")
+    base = found["base"]
+    print(f"base: {base['name']}, {base['role']}" + (f" in {base['group']}" if base["role"] != "fixed" else ""))
+    if found["ranks"]:
+        r = found["ranks"]
+        print(
+            f"constraints: {', '.join(found['constraints'])}\n"
+            f"ranks (tolerance {r['tolerance']:g}): {r['rows']} rows, m = {r['m']}, m° = {r['m_locked']}, "
+            f"n + s_p = {r['unknown']}; {r['motion']}, {r['statics'] or 'all rows slip'}"
+        )
+        for what in ("kinematic", "dynamic"):
+            if r[what]:
+                print(f"passive coordinates, {what}: {', '.join(r[what])}")
+        if r["residual"] > r["tolerance"]:
+            print(f"the driven motion leaves {r['residual']:.3g} of the rows: it is not compatible with them")
+    columns = {"parameters": ["name", "default", "unit", "meaning", "allowed"], "bodies": ["name", "mass"]}
+    columns |= {"joints": ["name", "type", "parent", "child"], "coordinates": ["name", "role", "unit"]}
+    for what, keys in columns.items():
+        print_table(
+            [k if k != "mass" else "mass [kg]" for k in keys],
+            [[r[k] for k in keys] for r in found[what]],
+            what,
+        )
+
+
+@app.command()
+def run(
+    name: Name,
+    settings: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="KEY=VALUE", help="A parameter: number, true/false, word or vector (1,2,3)."),
+    ] = None,
+    t_end: Annotated[str | None, typer.Option(metavar="S", help="Simulated time [s].")] = None,
+    dt: Annotated[str | None, typer.Option(metavar="S", help="Time step [s].")] = None,
+    save_every: Annotated[str | None, typer.Option(metavar="K", help="Steps between samples.")] = None,
+    out: Annotated[Path | None, typer.Option(metavar="FILE.nc", help="Save the samples (NetCDF).")] = None,
+    plot: Annotated[Path | None, typer.Option(metavar="DIR", help="Write the standard figures.")] = None,
+    html: Annotated[Path | None, typer.Option(metavar="FILE", help="Write a 3D page in a single file.")] = None,
+    as_json: AsJson = False,
+    quiet: Annotated[bool, typer.Option("--quiet", help="No progress bar.")] = False,
+) -> int:
+    """Simulates a scenario of the gallery, saves and draws what is asked for."""
+    from undula.record.partial import PartialFile
+    from undula.scenario.scenario import run_scenario
+
+    scenario = load_scenario(name)
+    parameters = scenario.values(parse_settings(settings or []))
+    times = dict(t_end=as_number("t_end", t_end), dt=as_number("dt", dt), save_every=as_whole("save_every", save_every))
+    check_outputs(out, plot, html)
+    keep_compiled()
+
+    report = empty_report(scenario.name, parameters, times)
+    signals = current()
+    partial = None if out is None else PartialFile(out)
+
+    def on_samples(count: int, since: Callable[[int], Any]) -> None:
+        signals.patient = True  # there is something to lose now
+        if partial is not None:
+            partial.offer(count, since)
+        signals.stop_if_asked()
+
+    with redirect_stdout(sys.stderr):  # whatever a library prints must not get between us and the JSON
+        try:
+            with progress_bar(sys.stderr.isatty() and not (quiet or as_json)) as progress:
+                result = run_scenario(scenario, parameters, **times, progress=progress, on_samples=on_samples)
+        except KeyboardInterrupt:
+            complain("interrupted: nothing was saved.")
+            return INTERRUPTED
+        except (RuntimeError, MemoryError) as error:  # XLA's and equinox's errors are RuntimeErrors
+            report["message"] = f"{type(error).__name__}: {error}"
+        else:
+            report |= results(result)
+            write(result.run.data, report, out, plot, html, signals)
+        if partial is not None:
+            partial.close(keep="data" not in report["files"])
+            if partial.published:
+                report["files"]["partial"] = str(partial.path)
+    (print_json if as_json else print_summary)(report)
+    if report["status"] != "ok":
+        complain(failure(report, out))
+    return STATUS[report["status"]]
+
+
+@app.command()
+def plot(
+    file: File,
+    out: Annotated[Path | None, typer.Option(metavar="DIR", help="Where to; FILE-plots by default.")] = None,
+) -> None:
+    """Draws the standard figures of a saved run."""
+    folder = out or file.with_name(f"{file.stem}-plots")
+    check_folder("out", folder)
+    data = open_run(file)
+    from undula.view.plots import write_figures
+
+    for path in write_figures(data, folder):
+        print(path)
+
+
+@app.command()
+def view(
+    file: File,
+    port: Annotated[str, typer.Option(metavar="N", help="Port of the page on this machine.")] = "8080",
+) -> None:
+    """Shows a saved run in 3D, on a page for the browser; Ctrl-C ends it."""
+    number = as_whole("port", port)
+    if not 1 <= number <= 65535:
+        raise UndulaError(f"port = {port} is not allowed; it must be a whole number from 1 to 65535.")
+    data = open_run(file)
+    from undula.view.page import serve
+
+    current().raising = True
+    try:
+        serve(data, port=number, block=True)
+    except KeyboardInterrupt:  # the way to end it
+        pass
+
+
+@app.command()
+def doctor(as_json: AsJson = False) -> None:
+    """Versions, devices, and whether the fast-loop option is active (some 10 s)."""
+    from undula.cli.doctor import examine
+
+    found = examine()
+    if as_json:
+        return print_json(found)
+    rows = [[package, number] for package, number in found["versions"].items()]
+    rows += [["devices", ", ".join(found["devices"])], ["64-bit numbers", found["x64"]]]
+    rows += [
+        ["XLA_FLAGS", found["xla_flags"]],
+        ["fast-loop option", "active" if found["fast_loops"] else "not active"],
+    ]
+    rows += [["inverse dynamics, 11 links", with_unit(found["fast_us"], "us")]]
+    rows += [["the same without the option", with_unit(found["slow_us"], "us")]]
+    rows += [["compiled programs are kept in", cache_folder() or "nowhere"]]
+    print_table(["what", "found"], rows)
+    print(found["verdict"])

@@ -1,0 +1,174 @@
+"""Is this installation fast? Versions, devices, options, and a measurement that proves them."""
+
+import os
+import subprocess
+import sys
+import time
+from importlib.metadata import PackageNotFoundError, version
+from platform import python_version
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+from undula.balance.dynamics import inverse_dynamics
+from undula.core.startup import FLAG, KEY, OPTION, fast_loops_active, given_flags
+from undula.core.version import __version__
+from undula.joints.joint import Revolute
+from undula.model.builder import Builder
+from undula.model.system import Acceleration, State, System
+
+PACKAGES = (
+    "jax",
+    "jaxlib",
+    "numpy",
+    "scipy",
+    "equinox",
+    "xarray",
+    "h5netcdf",
+    "matplotlib",
+    "viser",
+    "typer",
+    "rich",
+)
+CALLS = 20_000
+WORTHWHILE = 3.0  # a smaller gain means that the option does nothing: it brings tens
+
+# JAX starts before undula is imported, so undula cannot give it the option: the same measurement, without it
+WITHOUT = (
+    "import warnings, jax; jax.devices(); warnings.simplefilter('ignore'); "
+    "from undula.cli.doctor import microseconds; print(microseconds())"
+)
+
+
+def examine() -> dict[str, Any]:
+    """Everything that decides whether undula runs well here; takes some 10 s.
+
+    **Returns:**
+
+    Versions, devices and options, `fast_us` and `slow_us` (microseconds per call of the inverse dynamics of
+    an 11-link chain inside a compiled loop: as it runs here, and without the fast-loop option), their
+    `ratio`, whether the installation is `well`, and a `verdict` in words.
+    """
+    fast = _microseconds_here()
+    slow = _microseconds_without()
+    ratio = slow / fast if slow and fast else None
+    x64 = bool(jax.config.read("jax_enable_x64"))
+    well, verdict = judge(fast_loops_active(), x64, ratio)
+    return {
+        "versions": {"python": python_version(), "undula": __version__, **{p: _version(p) for p in PACKAGES}},
+        "devices": [f"{d.platform}:{d.id} ({d.device_kind})" for d in jax.devices()],
+        "x64": x64,
+        "xla_flags": os.environ.get("XLA_FLAGS", ""),
+        "fast_loops": fast_loops_active(),
+        "fast_us": fast,
+        "slow_us": slow,
+        "ratio": ratio,
+        "well": well,
+        "verdict": verdict,
+    }
+
+
+def judge(active: bool, x64: bool, ratio: float | None) -> tuple[bool, str]:
+    """Whether all is well, and a sentence that says so or what to do."""
+    if not active:
+        return False, (
+            "Loops are slow: JAX was started before undula was imported, or XLA_FLAGS names a file without the option; "
+            f'import undula first, or set XLA_FLAGS="{FLAG}={OPTION}" in the environment, or write it into the file.'
+        )
+    if not x64:
+        return False, "Numbers have 32 bits: something switched jax_enable_x64 off after undula was imported."
+    if ratio is None:
+        return False, "The fast-loop option is set, but what it brings could not be measured on the CPU."
+    if ratio < WORTHWHILE:
+        return False, (
+            f"The fast-loop option is set but brings a factor of {ratio:.1f} only: this version of JAX may not know it."
+        )
+    return (
+        True,
+        f"All is well: loops run {ratio:.0f} times faster than they would without the fast-loop option.",
+    )
+
+
+def microseconds(links: int = 11) -> float:
+    """Time of one inverse dynamics of a chain, inside a compiled loop on the CPU [us]; the best of three."""
+    with jax.default_device(jax.devices("cpu")[0]):
+        system = _chain(links)
+        state = system.state(position=jnp.linspace(-0.5, 0.5, links), velocity=jnp.linspace(1.0, -1.0, links))
+        jax.block_until_ready(_loop(system, state))  # compiles
+        return min(_seconds(system, state) for _ in range(3)) / CALLS * 1e6
+
+
+def without_option(flags: str) -> str:
+    """The value of XLA_FLAGS without the fast-loop option; everything else stays."""
+    words = []
+    for word in flags.split():
+        name, _, value = word.partition("=")
+        if name == FLAG:
+            value = ",".join(pair for pair in value.split(",") if not pair.startswith(KEY))
+            word = f"{name}={value}" if value else ""
+        words.append(word)
+    return " ".join(w for w in words if w)
+
+
+def _microseconds_here() -> float | None:
+    try:
+        return microseconds()
+    except RuntimeError:  # JAX was told to leave the CPU alone (JAX_PLATFORMS)
+        return None
+
+
+def _microseconds_without() -> float | None:
+    environment = os.environ | {
+        "XLA_FLAGS": without_option(given_flags()[0]),
+        "JAX_PLATFORMS": "cpu",
+        "JAX_ENABLE_COMPILATION_CACHE": "false",  # nothing that was compiled with the option
+        "PYTHONPATH": os.pathsep.join(p for p in sys.path if p),  # the undula that is being examined
+    }
+    command = [sys.executable, "-c", WITHOUT]
+    try:
+        done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60, check=True)
+        return float(done.stdout)
+    except (OSError, ValueError, subprocess.SubprocessError):
+        return None
+
+
+def _chain(links: int) -> System:
+    b = Builder("chain")
+    b.base("base")
+    for k in range(links):
+        axis = (0, 1, 0) if k % 2 else (0, 0, 1)
+        parent = f"link{k - 1}" if k else "base"
+        b.body(
+            f"link{k}",
+            parent,
+            Revolute(axis),
+            1.0,
+            com=(0.1, 0, 0),
+            inertia=(0.01, 0.02, 0.02),
+            position=(0.2, 0, 0),
+        )
+    return b.build()
+
+
+@jax.jit
+def _loop(system: System, state: State) -> State:
+    # each call starts from what the one before it gave, so that nothing can be moved out of the loop
+    def body(_, state):
+        efforts = inverse_dynamics(system, state, Acceleration(jnp.zeros(6), state.v)).v
+        return State(state.base, state.q + 1e-9 * efforts, state.base_twist, state.v - 1e-9 * efforts)
+
+    return jax.lax.fori_loop(0, CALLS, body, state)
+
+
+def _seconds(system: System, state: State) -> float:
+    started = time.perf_counter()
+    jax.block_until_ready(_loop(system, state))
+    return time.perf_counter() - started
+
+
+def _version(package: str) -> str:
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return "not installed"

@@ -1,0 +1,222 @@
+"""What the user gets: files, tables, JSON, a progress bar."""
+
+import json
+import math
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from undula.core.errors import UndulaError
+
+if TYPE_CHECKING:
+    from undula.cli.signals import Signals
+    from undula.scenario.scenario import Scenario, ScenarioRun
+
+DONE, REFUSED, FAILED, INTERRUPTED = 0, 2, 3, 130  # exit status of the command
+NOT_WRITTEN = "the results could not be written"
+
+
+def describe(scenario: "Scenario") -> dict[str, Any]:
+    from undula.balance.classes import classify
+    from undula.model.system import State
+
+    setup = scenario.setup()
+    top = setup.system.topology
+    state = setup.state if isinstance(setup.state, State) else setup.state(setup.system)
+    found = classify(setup.system, state)
+    return {
+        "name": scenario.name,
+        "summary": scenario.summary,
+        "source": scenario.source,
+        "class": str(found),
+        "ranks": {k: v for k, v in vars(found).items() if k != "problem"} if setup.system.constrained else None,
+        "constraints": list(setup.system.row_names),
+        "t_end": setup.t_end,
+        "dt": setup.dt,
+        "parameters": [
+            {k: getattr(p, k) for k in ("name", "default", "unit", "meaning", "allowed", "low", "high", "choices")}
+            for p in scenario.parameters
+        ],
+        "base": {"name": top.bodies[0], "role": top.base_role, "group": top.base_group},
+        "bodies": [{"name": n, "mass": float(m)} for n, m in zip(top.bodies, setup.system.mass)],
+        "joints": [
+            {"name": n, "type": t, "parent": top.bodies[p], "child": c}
+            for n, t, p, c in zip(top.joints, top.joint_types, top.parents, top.bodies[1:])
+        ],
+        "coordinates": [{"name": n, "role": r, "unit": u} for n, r, u in zip(top.coordinates, top.roles, top.units)],
+    }
+
+
+def write(
+    data: Any, report: dict[str, Any], out: Path | None, plot: Path | None, html: Path | None, signals: "Signals"
+) -> None:
+    """Writes what was asked for and reports the files; a full disk is a failure, not bad input.
+
+    The samples are written whatever signals come; the signal after the one that stopped the run leaves out the pictures.
+    """
+    files = report["files"]
+    enough = 2 if report["status"] == "interrupted" else 1
+    try:
+        if out is not None and data.sizes["time"]:
+            from undula.record.netcdf import save
+
+            save(data, out)
+            files["data"] = str(out)
+        for key, where, draw in (("plots", plot, _draw_figures), ("html", html, _draw_page)):
+            if where is None or not data.sizes["time"]:
+                continue
+            if len(signals.received) >= enough:
+                stopped = report["message"] if enough == 2 else f"stopped by {signals.source} after the run."
+                report |= {"status": "interrupted", "message": f"{stopped.rstrip('.')}; not everything was drawn."}
+                break
+            files[key] = draw(data, where)
+    except (OSError, UndulaError) as error:
+        report |= {"status": "failed", "message": f"{NOT_WRITTEN}: {error}"}
+
+
+def _draw_figures(data: Any, folder: Path) -> list[str]:
+    from undula.view.plots import write_figures
+
+    return [str(path) for path in write_figures(data, folder)]
+
+
+def _draw_page(data: Any, path: Path) -> str:
+    from undula.view.page import write_html
+
+    write_html(data, path)
+    return str(path)
+
+
+def empty_report(name: str, parameters: dict[str, Any], times: dict[str, Any]) -> dict[str, Any]:
+    """What a run reports, before it is known."""
+    return {
+        "scenario": name,
+        "parameters": parameters,
+        "class": None,
+        "status": "failed",
+        "message": "",
+        "t_end": times["t_end"],
+        "dt": times["dt"],
+        "steps": 0,
+        "compile_s": 0.0,
+        "wall_s": 0.0,
+        "real_time_factor": 0.0,
+        "metrics": {},
+        "files": {},
+    }
+
+
+def results(result: "ScenarioRun") -> dict[str, Any]:
+    """What was done, which is not always what was asked for: `t_end` is the time of the last sample."""
+    done = result.run
+    return {
+        "class": done.data.attrs["class"],
+        "status": done.status,
+        "message": done.message,
+        "t_end": float(done.data.time[-1]) if done.data.sizes["time"] else 0.0,
+        "dt": done.dt,
+        "steps": done.steps,
+        "compile_s": done.compile_s,
+        "wall_s": done.wall_s,
+        "real_time_factor": done.steps * done.dt / done.wall_s,
+        "metrics": result.metrics,
+    }
+
+
+def failure(report: dict[str, Any], out: Path | None) -> str:
+    """One sentence: what happened, and where the samples are."""
+    files, kept = report["files"], ""
+    samples = "the samples" if report["status"] == "doubtful" else "the samples before it"
+    if "data" in files:
+        kept = f"; {samples} are in {files['data']}"
+    elif "partial" in files:
+        kept = f"; the samples of its first part are in {files['partial']}"
+    elif out is None and report["steps"] and not report["message"].startswith(NOT_WRITTEN):
+        kept = f"; --out would have saved {samples}"
+    return f"{report['status']}: {report['message'].rstrip('.')}{kept}."
+
+
+def print_summary(report: dict[str, Any]) -> None:
+    rows = [["status", f"{report['status']}: {report['message']}"], ["class", report["class"] or "unknown"]]
+    rows += [[f"metric {name}", f"{value:.6g}"] for name, value in report["metrics"].items()]
+    rows += [["compilation", f"{report['compile_s']:.2f} s"], ["computation", f"{report['wall_s']:.3f} s"]]
+    rows += [["speed", f"{report['real_time_factor']:.3g} times real time"]]
+    for what, paths in report["files"].items():
+        rows += [[what, path] for path in ([paths] if isinstance(paths, str) else paths)]
+    print_table(["run", report["scenario"]], rows)
+
+
+def print_table(columns: Sequence[str], rows: Sequence[Sequence[Any]], title: str | None = None) -> None:
+    from rich import box
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD)
+    for column in columns:  # Text: brackets are not markup
+        table.add_column(Text(column), overflow="fold")
+    for row in rows:
+        table.add_row(*(Text(words(value)) for value in row))
+    width = None if sys.stdout.isatty() else 160  # a pipe has no width, and lines should stay whole
+    console = Console(file=sys.stdout, width=width, highlight=False)
+    with console.capture() as text:  # rich itself ends the process when a pipe is closed
+        console.print(table)
+    print(text.get(), end="")
+
+
+def words(value: Any) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, float):
+        return f"{value:g}"
+    return ", ".join(map(words, value)) if isinstance(value, tuple | list) else str(value)
+
+
+def with_unit(value: float | None, unit: str) -> str:
+    return "not measured" if value is None else f"{value:.3g} {unit}"
+
+
+def print_json(value: dict[str, Any]) -> None:
+    print(json.dumps(plain(value), indent=2, allow_nan=False))
+
+
+def plain(value: Any) -> Any:
+    """value in JSON's types; JSON has no word for infinite or not a number but null."""
+    if isinstance(value, dict):
+        return {str(k): plain(v) for k, v in value.items()}
+    if isinstance(value, list | tuple):
+        return [plain(v) for v in value]
+    if isinstance(value, float):
+        return float(value) if math.isfinite(value) else None
+    return value
+
+
+def refuse(sentence: str) -> int:
+    complain(f"error: {' '.join(sentence.split())}")
+    return REFUSED
+
+
+def fail(sentence: str) -> int:
+    refuse(sentence)
+    return FAILED
+
+
+def complain(text: str) -> None:
+    with suppress(OSError):  # there is nowhere left to say it
+        print(text, file=sys.stderr, flush=True)
+
+
+@contextmanager
+def progress_bar(shown: bool) -> Iterator[Callable[[float], None] | None]:
+    """A progress bar on stderr that says "compiling" until the first report."""
+    if not shown:
+        yield None
+        return
+    from rich.console import Console
+    from rich.progress import Progress
+
+    with Progress(console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task("compiling", total=None)
+        yield lambda fraction: bar.update(task, description="running", total=1.0, completed=fraction)

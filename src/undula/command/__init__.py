@@ -1,1 +1,0 @@
-"""The parts of the `undula` command: what comes in, what goes out, what is kept between runs."""

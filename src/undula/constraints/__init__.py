@@ -1,1 +1,0 @@
-"""Constraints: rows in, class out; motion by kinematics where that is enough, by reduced dynamics where it is not."""

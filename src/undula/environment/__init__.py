@@ -1,1 +1,0 @@
-"""What surrounds a system: loads on its bodies."""

@@ -1,0 +1,1 @@
+"""Force models: gravity, springs, loads, tendons, controllers."""

@@ -1,0 +1,1 @@
+"""Cosserat rods as joints: bases, sections, Magnus pieces."""

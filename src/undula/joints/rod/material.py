@@ -1,0 +1,137 @@
+"""What a rod is made of: stiffness, damping and inertia per length, from its material and section or as they are given."""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import jax.numpy as jnp
+import numpy as np
+
+from undula.core.errors import ModelError, is_traced, positive
+from undula.joints.rod.sections import Section
+
+if TYPE_CHECKING:
+    from undula.joints.rod.rod import Rod
+
+ENTRIES = ("Vx", "Vy", "Vz", "Wx", "Wy", "Wz")
+TOLERANCE = 1e-9  # relative, for entries that must be equal
+
+
+def refuse_unused(rod: "Rod", what: str) -> None:
+    """Refuses arguments that nothing would use beside the others: what was meant by them is not known."""
+    given = [x for x in ("E", "G", "density", "inertia", "modes", "section") if getattr(rod, x) is not None]
+    given += [x for x in ("stiffness", "damping") if not is_zero(getattr(rod, x))]
+    given += ["basis"] if rod.basis != "legendre" else []
+
+    def refuse(names: Sequence[str], because: str) -> None:
+        unused = [x for x in names if x in given]
+        if unused:
+            raise ModelError(f"{' and '.join(unused)} of {what} would not be used: {because}.")
+
+    if rod.strain is not None:
+        refuse(("E", "G", "stiffness", "damping"), "an imposed strain needs no elasticity")
+        refuse(("modes", "basis"), "an imposed strain has no basis")
+        if rod.role not in ("free", "driven"):
+            raise ModelError(f"role of {what} = {rod.role!r}; a rod with an imposed strain is driven.")
+    if "stiffness" in given:
+        refuse(("E", "G"), "its stiffness is given")
+    if "inertia" in given:
+        refuse(("density",), "its inertia is given")
+    if "section" not in given and "inertia" in given:  # without both, it cannot be built anyway
+        refuse(("E", "G"), "it has no section")
+    if "E" not in given:
+        refuse(("G",), "it has no E")
+    if "E" not in given and "stiffness" not in given and np.ndim(rod.damping) == 0 and not callable(rod.damping):
+        refuse(("damping",), "it is a time constant, and there is no stiffness to be multiplied by it")
+
+
+def is_zero(value: Any) -> bool:
+    return isinstance(value, int | float) and value == 0
+
+
+def matrix(given: Any, X: Any, what: str) -> Any:
+    """(6, 6) at an abscissa X [m], of what is given as (6,), (6, 6) or a function of X."""
+    value = given(X) if callable(given) else given
+    value = value if is_traced(value) else np.asarray(value, dtype=float)
+    if value.shape == (6,):
+        value = jnp.diag(value) if is_traced(value) else np.diag(value)
+    if value.shape != (6, 6):
+        raise ModelError(f"{what} has the shape {value.shape}; it must be (6,) or (6, 6).")
+    if not is_traced(value) and not np.all(np.isfinite(value)):
+        raise ModelError(f"{what} is not finite.")
+    return value
+
+
+def _symmetric(value: Any, what: str, low: str) -> Any:
+    """The matrix, refused if it is not symmetric or has a negative eigenvalue."""
+    if not is_traced(value):
+        if np.abs(value - value.T).max() > TOLERANCE * np.abs(value).max():
+            raise ModelError(f"{what} is not symmetric.")
+        if np.linalg.eigvalsh((value + value.T) / 2)[0] < 0:
+            raise ModelError(f"{what} {low}.")
+    return value
+
+
+def hooke(rod: "Rod", section: Section | None, X: Any, what: str) -> Any:
+    """H of (2.10), linear strains first."""
+    if not is_zero(rod.stiffness):
+        return _symmetric(matrix(rod.stiffness, X, f"stiffness of {what}"), f"stiffness of {what}", "is not positive")
+    if section is None or rod.E is None:
+        if rod.role == "driven" or rod.motion is not None or rod.strain is not None:
+            return np.zeros((6, 6))  # an imposed strain needs no elasticity
+        raise ModelError(f"{what} needs a section and E, or its stiffness.")
+    positive(rod.E, f"E of {what}", "Pa")
+    G = rod.E / 3 if rod.G is None else rod.G
+    positive(G, f"G of {what}", "Pa")
+    Iy, Iz = section.moments
+    return diagonal(
+        [rod.E * section.area, G * section.area, G * section.area, G * section.torsion, rod.E * Iy, rod.E * Iz]
+    )
+
+
+def viscous(mu: Any, H: Any, X: Any, what: str) -> Any:
+    """D of (2.13): a time constant times H, or as it is given."""
+    if np.ndim(mu) == 0 and not callable(mu):
+        if not is_traced(mu) and (not np.isfinite(mu) or mu < 0):
+            raise ModelError(f"damping of {what} = {mu} s; it must not be negative.")
+        return mu * H
+    return _symmetric(matrix(mu, X, f"damping of {what}"), f"damping of {what}", "is negative in some strain")
+
+
+def inertial(rod: "Rod", section: Section | None, X: Any, dX: Any, what: str) -> tuple[Any, Any, Any]:
+    """Mass, centre and inertia about it of a length dX [m] at X."""
+    if rod.inertia is not None:
+        return _given_inertia(matrix(rod.inertia, X, f"inertia of {what}"), dX, what)
+    if section is None or rod.density is None:
+        raise ModelError(f"{what} needs a section and a density, or its inertia.")
+    positive(rod.density, f"density of {what}", "kg/m^3")
+    Iy, Iz = section.moments
+    inertia = diagonal([rod.density * dX * x for x in (Iy + Iz, Iy, Iz)])
+    return rod.density * section.area * dX, np.zeros(3), inertia
+
+
+def _given_inertia(M: Any, dX: Any, what: str) -> tuple[Any, Any, Any]:
+    """The same from the matrix per length, which must be that of a rigid section: [[m 1, -S^], [S^, J]] (2.11).
+
+    A traced one that is not becomes NaN.
+    """
+    xp = jnp if is_traced(M) else np
+    m, S = M[0, 0], xp.stack([M[5, 1], M[3, 2], M[4, 0]])
+    positive(m, f"inertia of {what}: the mass per length", "kg/m")
+    hat = xp.stack([xp.stack([0 * m, -S[2], S[1]]), xp.stack([S[2], 0 * m, -S[0]]), xp.stack([-S[1], S[0], 0 * m])])
+    J = (M[3:, 3:] + M[3:, 3:].T) / 2
+    used = xp.block([[m * xp.eye(3), -hat], [hat, J]])
+    off = xp.abs(M - used)
+    if is_traced(M):
+        m = jnp.where(off.max() > TOLERANCE * jnp.abs(M).max(), jnp.nan, m)
+    elif off.max() > TOLERANCE * np.abs(M).max():
+        i, j = np.unravel_index(int(np.argmax(off)), (6, 6))
+        raise ModelError(
+            f"inertia of {what}: the entry ({ENTRIES[i]}, {ENTRIES[j]}) = {M[i, j]:g} would not be used; a rigid section of "
+            f"the mass per length (Vx, Vx) = {m:g} kg/m and its first moments has {used[i, j]:g} there."
+        )
+    K = hat / m
+    return m * dX, S / m, (J + m * K @ K) * dX
+
+
+def diagonal(parts: Sequence[Any]) -> Any:
+    return jnp.diag(jnp.stack([jnp.asarray(x) for x in parts])) if any(is_traced(x) for x in parts) else np.diag(parts)

@@ -1,0 +1,1 @@
+"""Laws of time: motions and efforts, splines, measured data."""

@@ -1,0 +1,1 @@
+"""Samples, datasets and result files."""

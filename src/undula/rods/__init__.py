@@ -1,1 +1,0 @@
-"""Cosserat rods: strains on a basis, sections, segments of a Magnus integration, tendons and chambers."""

@@ -1,0 +1,1 @@
+"""Row models: wheels, rolling bodies, closures, couplings, imposed motions, slip."""

@@ -1,0 +1,55 @@
+"""Wheels that slip: the rows of a constraint with given forces instead of unknown ones."""
+
+from collections.abc import Callable
+from typing import Any
+
+import equinox as eqx
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+from undula.core.errors import ModelError, as_vector, is_traced
+
+
+class Viscous(eqx.Module):
+    """Force = - coefficient times the slip velocity [N s/m]; one coefficient, or one per row.
+
+    A negative coefficient is refused; where it is traced, the force is NaN.
+    """
+
+    coefficient: Array
+
+    def __init__(self, coefficient: Any):
+        self.coefficient = _checked(coefficient, "coefficient of a viscous slip law", "at least 0", lambda x: x >= 0)
+
+    def force(self, slip: Float[Array, "k"]) -> Float[Array, "k"]:
+        return -jnp.where(self.coefficient >= 0, self.coefficient, jnp.nan) * slip
+
+
+class RegularisedCoulomb(eqx.Module):
+    """Force = - friction times normal times tanh(slip / speed), row by row [N]; exact Coulomb friction as speed -> 0.
+
+    `friction` (coefficient), `normal` [N] and `speed` [m/s] must be positive; where one is traced and is not, the force is NaN.
+    """
+
+    friction: Array
+    normal: Array
+    speed: Array
+
+    def __init__(self, friction: Any, normal: Any, speed: Any = 1e-3):
+        self.friction, self.normal, self.speed = (
+            _checked(as_vector(x, 0, name), f"{name} of a Coulomb slip law", "positive", lambda x: x > 0)
+            for name, x in (("friction", friction), ("normal", normal), ("speed", speed))
+        )
+
+    def force(self, slip: Float[Array, "k"]) -> Float[Array, "k"]:
+        good = (self.friction > 0) & (self.normal > 0) & (self.speed > 0)
+        return -jnp.where(good, self.friction * self.normal, jnp.nan) * jnp.tanh(slip / self.speed)
+
+
+def _checked(value: Any, what: str, allowed: str, good: Callable[[Any], Any]) -> Array:
+    """An array of allowed numbers; one that is traced is not checked."""
+    out = jnp.asarray(value, dtype=float)
+    if not is_traced(out) and not np.all(good(np.asarray(out))):
+        raise ModelError(f"{what} = {np.asarray(out).tolist()}; it must be {allowed}.")
+    return out

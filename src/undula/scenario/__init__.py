@@ -1,0 +1,1 @@
+"""Scenarios: a system with parameters, ready to run."""

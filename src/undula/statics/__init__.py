@@ -1,1 +1,0 @@
-"""Equilibria, their stability and their natural modes."""
