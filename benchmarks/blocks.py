@@ -1,4 +1,4 @@
-"""The parts of the pages that are made of measured numbers: name -> (results they need, function of their values)."""
+"""The parts of the pages that contain measured numbers: name -> (results they need, function of their values)."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -7,7 +7,7 @@ FUNCTIONS = ("inverse dynamics", "mass matrix", "forward dynamics")
 
 
 def sig(x: float | None, digits: int = 2) -> str:
-    """A number with so many significant digits, without an exponent; a dash for none."""
+    """A number with the given number of significant digits, without an exponent; a dash for None."""
     if x is None:
         return "-"
     rounded = float(f"{x:.{digits}g}")
@@ -26,7 +26,7 @@ def rate(x: float) -> str:
 
 
 def listed(values: list, form: Callable = sig) -> str:
-    """Such as "1, 2 and 3"."""
+    """A list such as "1, 2 and 3"."""
     words = [form(x) for x in values]
     return f"{', '.join(words[:-1])} and {words[-1]}" if len(words) > 1 else words[0]
 
@@ -295,5 +295,5 @@ SCRIPTS: dict[str, str] = {
 
 
 def missing(folder: Path) -> list[str]:
-    """Results that the pages need and that are not in the folder."""
+    """Results that the pages need but that are not in the folder."""
     return [name for name in SCRIPTS if not (folder / f"{name}.json").exists()]

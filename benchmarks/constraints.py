@@ -1,4 +1,4 @@
-"""Constrained systems on one core: time per step, the share of the reduction, and cost against the number of bodies.
+"""Constrained systems on one core: time per step, share of the reduction, and cost versus number of bodies.
 
 python benchmarks/constraints.py [--quick]     (part of make bench)
 """
@@ -14,9 +14,7 @@ import jax.numpy as jnp
 
 import undula as un
 from undula import gallery
-from undula.balance.reduced import hold, unknown_velocities
-from undula.integrate.loop import advance_steps
-from undula.model.links import links_of
+from undula.balance.look import hold
 
 CASES = (
     ("snakeboard", {}),
@@ -35,16 +33,16 @@ def prepared(name, parameters):
 
 
 def times(system, state, dt, steps=500):
-    """Seconds a step, a reduction (rows, ranks, admissible velocities) and of compilation."""
-    run = jax.jit(lambda system, state, n: advance_steps(system, state, (), 1, n, dt)[0])
+    """Seconds per step, per reduction (rows, ranks, admissible velocities) and of compilation."""
+    run = jax.jit(lambda system, state, n: un.advance(system, state, dt, n, dt)[0])
 
     @jax.jit
     def reduce(system, state, n):
-        links = links_of(system)
+        made = un.prepare(system)
 
         def body(k, state):
-            moved = un.State(state.base, state.q + 1e-12 * state.base_twist[0], state.base_twist, state.v)
-            return hold(system, links, 0.01 + k * 1e-6, moved).state
+            moved = state.replace(q=state.q + 1e-12 * state.base_twist[0])
+            return hold(made, 0.01 + k * 1e-6, moved).snap.state
 
         return jax.lax.fori_loop(0, n, body, state)
 
@@ -57,7 +55,7 @@ def times(system, state, dt, steps=500):
 
 
 def table(cases):
-    """Sizes of each system, and microseconds of a step and of a reduction."""
+    """Size of each system, and microseconds per step and per reduction."""
     out = {}
     print(
         f"{'system':24s} {'bodies':>6s} {'rows':>5s} {'unknown':>8s} {'a step':>10s} {'a reduction':>12s} {'share':>6s} {'compile':>8s}"
@@ -66,10 +64,10 @@ def table(cases):
         system, state, dt = prepared(name, parameters)
         step, reduction, compiled = times(system, state, dt, 50 if parameters.get("modules", 0) > 50 else 500)
         label = name + "".join(f", {v} {k}" for k, v in parameters.items())
-        unknown = len(unknown_velocities(system))
+        unknown = len(system.topology.unknown)
         sizes = dict(bodies=len(system.body_names), rows=len(system.row_names), unknown=unknown)
         out[label] = sizes | dict(step_us=1e6 * step, reduction_us=1e6 * reduction)
-        # a step of the Runge-Kutta method reduces four times, and once more where drift is removed
+        # a Runge-Kutta step makes four reductions, and one more where drift is removed
         print(
             f"{label:24s} {len(system.body_names):6d} {len(system.row_names):5d} {unknown:8d} {step * 1e6:7.1f} us "
             f"{reduction * 1e6:9.1f} us {4 * reduction / step:6.0%} {compiled:6.1f} s",
@@ -79,20 +77,20 @@ def table(cases):
 
 
 def trailer(links):
-    """A board with two skates that carries a chain of driven links: the rows stay two, the bodies grow."""
+    """A board with two skates that carries a chain of driven links: always two rows, any number of bodies."""
     b = un.Builder("trailer", gravity=(0, 0, 0))
     b.base("board", role="free", group="SE2", mass=1.0, inertia=0.1)
-    b.constrain(un.Skate("front", "board", (0.2, 0, 0), heading=0.3))
-    b.constrain(un.Skate("rear", "board", (-0.2, 0, 0)))
+    b.add(un.rows.Skate("front", "board", (0.2, 0, 0), heading=0.3))
+    b.add(un.rows.Skate("rear", "board", (-0.2, 0, 0)))
     for k in range(links):
         parent = f"link{k - 1}" if k else "board"
         b.body(f"link{k}", parent, un.Revolute((0, 0, 1)), 0.1, (0.05, 0, 0), 1e-4, position=(0.1 if k else 0.0, 0, 0))
-    b.drive([f"link{k}" for k in range(links)], un.TravellingWave(links, 0.3, 2.0, 0.3))
+    b.drive([f"link{k}" for k in range(links)], un.laws.TravellingWave(links, 0.3, 2.0, 0.3))
     return b.build()
 
 
 def scaling(sizes):
-    """Microseconds of a step with two rows, against the number of driven links."""
+    """Microseconds per step with two rows, versus the number of driven links."""
     found = []
     for n in sizes:
         system = trailer(n)
@@ -107,9 +105,9 @@ def scaling(sizes):
 
 
 def long_run(steps):
-    """Wall seconds of a run of snake-acm in steps of 1 ms."""
+    """Wall seconds of a run of snake-acm with steps of 1 ms."""
     system, state, _ = prepared("snake-acm", {})
-    run = jax.jit(lambda system, state: advance_steps(system, state, (), 0, steps, 1e-3)[0])
+    run = jax.jit(lambda system, state: un.advance(system, state, 1e-3, steps)[0])
     jax.block_until_ready(run(system, state))
     took = best(lambda: run(system, state), 3)
     print(f"{steps / 1000:g} s of snake-acm at dt = 1 ms: {took:.2f} s")
@@ -117,7 +115,7 @@ def long_run(steps):
 
 
 def gradient(steps):
-    """Time of a gradient of a snakeboard's way over that of its simulation, and seconds of compilation."""
+    """Ratio of the time of a gradient of a snakeboard's displacement to that of its simulation; seconds of compilation."""
     system, state, dt = prepared("snakeboard", {})
 
     def way(scale, system, state):

@@ -1,10 +1,10 @@
-"""The snake robot Aiko on one core, beside MuJoCo in the same run: wall seconds per simulated second.
+"""The snake robot Aiko on one core, compared with MuJoCo in the same run: wall seconds per simulated second.
 
     python benchmarks/contact.py [--quick]     (part of make bench)
 
-Steps of 1/4000 s, compilation apart. MuJoCo has the same links, spheres and gains, elliptic cones and its usual soft contact; it has
-no friction that depends on a direction of the body, so that the run with anisotropic friction is undula's alone. Then the cost
-against the number of links, the errors of the step, and what rolling friction costs.
+Steps of 1/4000 s, excluding compilation. MuJoCo has the same links, spheres and gains, elliptic cones and its usual soft contact; it
+has no friction that depends on a direction of the body, so only undula does the run with anisotropic friction. Then the cost
+versus the number of links, the errors due to the step, and the cost of rolling friction.
 """
 
 import sys
@@ -15,7 +15,7 @@ from record import exponent, one_core, options, write
 
 one_core()
 
-import undula as un  # it sets what JAX reads when it starts
+import undula as un  # sets options that JAX reads at start-up
 
 import equinox as eqx  # isort: skip
 import jax  # isort: skip
@@ -23,14 +23,12 @@ import jax.numpy as jnp  # isort: skip
 import numpy as np  # isort: skip
 
 from undula import gallery  # isort: skip
-from undula.integrate.method import Motion  # isort: skip
-from undula.integrate.loop import advance_steps  # isort: skip
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 from mujoco_aiko import Twin  # isort: skip
 
 RUNS = ("aiko-sidewinding", "aiko-lateral-isotropic", "aiko-lateral", "aiko-slope", "aiko-obstacles")
-TWINS = RUNS[:2]  # what MuJoCo can do too
+TWINS = RUNS[:2]  # those that MuJoCo can also do
 DT = 1 / 4000
 DOCUMENT = {"aiko-sidewinding": 426.0, "aiko-lateral-isotropic": 78.0, "aiko-lateral": 78.0}
 
@@ -40,15 +38,14 @@ class Ours:
 
     def __init__(self, name: str, seconds: float, dt: float = DT, **changes):
         setup = gallery.load(name).setup(**changes)
-        method = un.Moreau()
+        method = un.integrators.Moreau()
         state = setup.state if isinstance(setup.state, un.State) else setup.state(setup.system)
-        memory = method.begin(Motion.of(setup.system), 0.0, state)
 
-        def go(system, state, memory, first, count):
-            return advance_steps(system, state, memory, first, count, dt, integrator=method)
+        def go(system, state, count):
+            return un.advance(system, state, dt, count, integrator=method)
 
         started = time.perf_counter()
-        self.given = setup.system, state, memory, jnp.asarray(0)
+        self.given = setup.system, state
         self.compiled = eqx.filter_jit(go).lower(*self.given, jnp.asarray(1)).compile()
         self.made = time.perf_counter() - started
         self.seconds, self.dt = seconds, dt
@@ -57,17 +54,17 @@ class Ours:
         """Wall seconds per simulated second, steps that miss the tolerance, and the mean velocity from `start` [s] on."""
         n, k = (jnp.asarray(round(x / self.dt)) for x in (self.seconds, start))
         started = time.perf_counter()
-        end, after = jax.block_until_ready(self.compiled(*self.given, n))
+        end, _, report = jax.block_until_ready(self.compiled(*self.given, n))
         took = time.perf_counter() - started
-        early, _ = self.compiled(*self.given, k)
+        early, *_ = self.compiled(*self.given, k)
         centre = [np.asarray(un.centre_of_mass(self.given[0], x)) for x in (early, end)]
         velocity = (centre[1] - centre[0]) / (self.seconds - start)
-        missed = int(after.since.unsolved)
+        missed = int(report.unsolved)
         return dict(wall=took / self.seconds, missed=missed, steps=int(n), velocity=velocity[:2].tolist())
 
 
 def theirs(name: str, seconds: float, start: float = 1.0, **changes) -> tuple[float, list[float]]:
-    """(wall seconds per simulated second, mean velocity) by MuJoCo, in a loop of Python that sets the references."""
+    """(wall seconds per simulated second, mean velocity) by MuJoCo, in a Python loop that sets the references."""
     twin = Twin(name, seconds, DT, **changes)
     started = time.perf_counter()
     centres = twin.centres()
@@ -76,7 +73,7 @@ def theirs(name: str, seconds: float, start: float = 1.0, **changes) -> tuple[fl
 
 
 def table(runs, seconds, repeats, changes):
-    """Each run: ours and MuJoCo's in turn, the best of several."""
+    """Each run: undula and MuJoCo alternately, the best of several."""
     out = {}
     print(f"{'run':26s}{'undula':>9s}{'us/step':>9s}{'MuJoCo':>9s}{'document':>10s}   mean velocity [m/s], MuJoCo's")
     for name in runs:
@@ -97,14 +94,14 @@ def table(runs, seconds, repeats, changes):
 
 
 def coarse(seconds, changes):
-    """Sidewinding in steps of 1/1000 s."""
+    """Sidewinding with steps of 1/1000 s."""
     found = Ours("aiko-sidewinding", seconds, 1 / 1000, **changes).run()
     print(f"sidewinding in steps of 1/1000 s: {found['wall']:.4f}, mean velocity {found['velocity']}", flush=True)
     return found
 
 
 def against_links(links, seconds):
-    """Microseconds of a step against the number of links, ours and MuJoCo's in turn."""
+    """Microseconds per step versus the number of links, undula and MuJoCo alternately."""
     us, mujoco = [], []
     for n in links:
         own = Ours("aiko-sidewinding", seconds, n=n)
@@ -115,14 +112,14 @@ def against_links(links, seconds):
         us.append(mine)
         mujoco.append(other)
         print(
-            f"sidewinding with {n:3d} links: {mine:8.1f} us a step, MuJoCo {other:8.1f}, compile {own.made:.1f} s",
+            f"sidewinding with {n:3d} links: {mine:8.1f} us per step, MuJoCo {other:8.1f}, compile {own.made:.1f} s",
             flush=True,
         )
     return dict(links=list(links), us=us, mujoco=mujoco, exponent=exponent(links, us))
 
 
 def errors(seconds, steps, changes):
-    """Errors of displacements by steps of 1/1000 and 1/4000 s, relative to the way, against the shortest step."""
+    """Errors of displacements with steps of 1/1000 and 1/4000 s, relative to the distance, against the shortest step."""
     out = {}
     for name in ("aiko-lateral-isotropic", "aiko-sidewinding"):
         ways = []
@@ -130,12 +127,12 @@ def errors(seconds, steps, changes):
             own = Ours(name, seconds, 1 / per_second, **changes)
             ways.append(seconds * np.array(own.run(0.0)["velocity"]))
         out[name] = [float(np.linalg.norm(w - ways[-1]) / np.linalg.norm(ways[-1])) for w in ways[:-1]]
-        print(f"{name}: errors of {out[name]} of the way with {steps[:-1]} steps per second", flush=True)
+        print(f"{name}: errors of {out[name]} of the distance with {steps[:-1]} steps per second", flush=True)
     return dict(steps=list(steps), errors=out)
 
 
 def rolling(seconds, changes):
-    """Iterations with rolling friction over those without, and the steps that miss the tolerance."""
+    """Ratio of iterations with rolling friction to those without, and the steps that miss the tolerance."""
     out = {}
     for name in ("aiko-lateral-isotropic", "aiko-sidewinding"):
         scenario, mean = gallery.load(name), []
@@ -144,7 +141,7 @@ def rolling(seconds, changes):
             state = setup.state if isinstance(setup.state, un.State) else setup.state(setup.system)
             run = un.run(setup.system, state, t_end=seconds, dt=DT, save_every=1)
             mean.append(float(run.data.iterations[1:].mean()))
-        missed = int((run.data.contact_residual[1:] > un.AcceleratedProx().tolerance).sum())
+        missed = int((run.data.contact_residual[1:] > un.contact.AcceleratedProx().tolerance).sum())
         out[name] = dict(ratio=mean[1] / mean[0], missed=missed, steps=run.steps)
         print(f"{name} with rolling friction: {out[name]}", flush=True)
     return out

@@ -1,4 +1,4 @@
-"""Every entry of the gallery as it runs by default: the metrics that its page prints.
+"""Every gallery entry with its default parameters: the metrics printed on its page.
 
 python benchmarks/gallery.py [--quick]     (part of make bench)
 """

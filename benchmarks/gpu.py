@@ -2,13 +2,13 @@
 
     python benchmarks/gpu.py [--quick] [--only WORD]     (part of make bench-gpu)
 
-On a machine with an NVIDIA GPU and undula on its path. `--only` measures the functions whose names contain a word, and writes
+Needs an NVIDIA GPU and undula on the path. `--only` measures the functions whose names contain a word, and writes
 nothing.
 """
 
 import time
 
-import undula as un  # first: it sets what JAX reads when it starts
+import undula as un  # first: sets options that JAX reads at start-up
 
 import jax  # isort: skip
 import jax.numpy as jnp  # isort: skip
@@ -50,7 +50,7 @@ def functions(system):
 
 
 def seconds(f, x, repeats=10):
-    """Shortest mean time of a call [s]."""
+    """Shortest mean time per call [s]."""
     best = np.inf
     for _ in range(3):
         start = time.perf_counter()
@@ -76,7 +76,7 @@ def main():
     for name, f in functions(chain(links)).items():
         if chosen.only not in name:
             continue
-        # one equation a scalar operation: the operations of an instance
+        # one equation per scalar operation: the operation count of an instance
         operations = len(jax.make_jaxpr(un.lanes(f, fused=False))(*(jnp.zeros((links, 1)),) * 3).eqns)
         for batching, batches in PLAN[name].items():
             if batching == "lanes, fused" and not gpu:

@@ -1,8 +1,8 @@
-"""Every GPU path once, against the same function on the CPU: exit status 1 if one fails or differs.
+"""Runs every GPU path once and compares it with the same function on the CPU: exit status 1 if one fails or differs.
 
     PYTHONPATH=src python benchmarks/gpu_check.py [--full] [--only WORD] [--json FILE]
 
-Needs a machine with an NVIDIA GPU, jax[cuda] and equinox; nothing of viewers or the command line is imported. One line per path:
+Needs a machine with an NVIDIA GPU, jax[cuda] and equinox; viewers and command line are not imported. Prints one line per path:
 the largest difference, relative to the largest number of the result, and its tolerance. `--full` adds the paths whose kernels take
 minutes to compile, `--only` takes those whose names contain a word. `--lower` needs no GPU: it only lowers each path for CUDA.
 """
@@ -15,7 +15,7 @@ import time
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
-import undula as un  # first: it sets what JAX reads when it starts
+import undula as un  # first: sets options that JAX reads at start-up
 
 import equinox as eqx  # isort: skip
 import jax  # isort: skip
@@ -27,17 +27,17 @@ from models import chain  # isort: skip
 from undula import gallery  # isort: skip
 from undula.contact.solve import kernel  # isort: skip
 from undula.contact.solve.accelerated import accelerated  # isort: skip
-from undula.contact.solve.solvers import Block, Problem  # isort: skip
+from undula.contact.solve.problem import Block, Problem  # isort: skip
 from undula.numerics import dense  # isort: skip
 from undula.numerics import kernels  # isort: skip
 
-BATCH = 1003  # not a multiple of the instances of a kernel's program
+BATCH = 1003  # not a multiple of the instances per kernel program
 FEW = 37
 ROUNDING, SOLVED, SINGLE = 1e-9, 1e-6, 1e-3  # float64; iterations that end at a tolerance; float32
 
 
 class Path(NamedTuple):
-    """A function of arrays that is compiled for a GPU, and what it is compared with on the CPU."""
+    """A function of arrays compiled for a GPU, and its reference on the CPU."""
 
     name: str
     f: Callable
@@ -81,7 +81,7 @@ def gradient_paths(rng: np.random.Generator) -> Iterator[Path]:
     system = chain(3, "free")
 
     def far(q):
-        start = system.state(q, jnp.array([1.0, -2.0, 1.5]))  # at rest it would not depend on q
+        start = system.state(q, jnp.array([1.0, -2.0, 1.5]))  # at rest, the result would not depend on q
         return (un.simulate(system, start, 0.01, 10).base.position[-1] ** 2).sum()
 
     starts = jnp.asarray(rng.uniform(-1, 1, (FEW, 3)))
@@ -89,7 +89,7 @@ def gradient_paths(rng: np.random.Generator) -> Iterator[Path]:
 
 
 def same(name: str, f: Callable, *args: Any, tolerance: float = ROUNDING, slow: bool = False) -> Path:
-    """A path that is the same function on both devices."""
+    """A path with the same function on both devices."""
     return Path(f"vmap: {name}", f, args, f, tolerance, slow)
 
 
@@ -101,8 +101,8 @@ def kinematic_paths(rng: np.random.Generator) -> Iterator[Path]:
         return [
             un.body_poses(system, state), un.body_twists(system, state), un.body_jacobian(system, state, "link2"),
             un.momentum(system, state), un.centre_of_mass(system, state), un.kinetic_energy(system, state),
-            un.potential_energy(system, state), un.locomotion_inertia(system, state), un.bias(system, state),
-            un.gravity_efforts(system, state), un.connection(system, q),
+            un.potential_energy(system, state), un.geometry.locomotion_inertia(system, state), un.bias(system, state),
+            un.gravity_efforts(system, state), un.geometry.connection(system, q),
         ]  # fmt: skip
 
     yield same(
@@ -126,16 +126,16 @@ def constraint_paths(rng: np.random.Generator) -> Iterator[Path]:
 
 
 def contact_paths(rng: np.random.Generator) -> Iterator[Path]:
-    """Whole steps with contacts; the solvers stop at a tolerance, so that iterations may differ by rounding."""
+    """Whole steps with contacts; the solvers stop at a tolerance, so rounding may change the number of iterations."""
     scenario = gallery.load("aiko-sidewinding")
     setup = scenario.setup(n=4)
     system, start = setup.system, setup.state
-    for solver in (un.AcceleratedProx(tolerance=1e-10), un.GaussSeidel(tolerance=1e-10)):
-        method = un.Moreau(solver)
+    for solver in (un.contact.AcceleratedProx(tolerance=1e-10), un.contact.GaussSeidel(tolerance=1e-10)):
+        method = un.integrators.Moreau(solver)
 
         def end(yaw, method=method):
             turn = jnp.stack([jnp.cos(yaw / 2), 0 * yaw, 0 * yaw, jnp.sin(yaw / 2)])
-            turned = un.State(type(start.base)(start.base.position, turn), start.q, start.base_twist, start.v)
+            turned = start.replace(base=un.Pose(start.base.position, turn))
             return jax.tree.map(lambda x: x[-1], un.simulate(system, turned, 1 / 1000, 10, integrator=method))
 
         name = type(solver).__name__
@@ -145,13 +145,17 @@ def contact_paths(rng: np.random.Generator) -> Iterator[Path]:
 def rod_paths(rng: np.random.Generator) -> Iterator[Path]:
     system = gallery.load("tendon-finger").setup(nodes=5, modes=2).system
     methods = {
-        "Newmark": un.Newmark(tolerance=1e-10),
-        "Newmark, modified Newton": un.Newmark(tolerance=1e-10, newton="modified"),
-        "ImplicitMidpoint": un.ImplicitMidpoint(tolerance=1e-10),
+        "Newmark": un.integrators.Newmark(tolerance=1e-10),
+        "Newmark, modified Newton": un.integrators.Newmark(tolerance=1e-10, newton="modified"),
+        "ImplicitMidpoint": un.integrators.ImplicitMidpoint(tolerance=1e-10),
     }
 
+    def tensions_of(system):
+        (tendons,) = (g.form for g in system.groups if isinstance(g.form, un.forces.Tendon))
+        return tendons.law.amplitude
+
     def tip(x, method):
-        pulled = eqx.tree_at(lambda s: [a.law.amplitude for a in s.along], system, [x, x])
+        pulled = eqx.tree_at(tensions_of, system, jnp.stack([x, x]))
         end = jax.tree.map(lambda y: y[-1], un.simulate(pulled, pulled.state(), 0.005, 5, integrator=method))
         return un.body_poses(pulled, end).position[-1]
 
@@ -168,7 +172,7 @@ def rod_paths(rng: np.random.Generator) -> Iterator[Path]:
 
 
 def kernel_paths(dtype: Any, rng: np.random.Generator) -> Iterator[Path]:
-    """The kernels alone, a problem each and a batch of them."""
+    """The kernels alone, with a single problem and with a batch."""
     kind, tolerance = jnp.dtype(dtype).name, ROUNDING if dtype == jnp.float64 else SINGLE
     for n, m in ((26, 67), (5, 1), (32, 40)):
         A = rng.normal(size=(FEW, n, n + 17))
@@ -177,7 +181,7 @@ def kernel_paths(dtype: Any, rng: np.random.Generator) -> Iterator[Path]:
 
         def upper(H, B):
             U, X = dense._factor_by_rows(H, B)
-            return jnp.triu(U), X  # below the diagonal it is zero to rounding
+            return jnp.triu(U), X  # below the diagonal it is zero up to rounding
 
         yield Path(
             f"kernel: factor {n} x {n}, {m} right sides, {kind}",
@@ -191,9 +195,9 @@ def kernel_paths(dtype: Any, rng: np.random.Generator) -> Iterator[Path]:
                    jax.vmap(dense._substitute_by_rows), tolerance)  # fmt: skip
     yield Path(f"kernel: factor, one alone, {kind}", kernels.factor, (H[0], B[0]), upper, tolerance)
     laws = {
-        "Coulomb": ((un.Coulomb(0.5),), (5,), 20),
-        "rolling and spinning": ((un.Coulomb(0.5, rolling=0.1, spinning=0.2),), (3,), 17),
-        "two laws": ((un.Coulomb(0.5), un.Coulomb(0.2, 0.4, (1, 0, 0), restitution=0.1)), (6, 3), 23),
+        "Coulomb": ((un.contact.Coulomb(0.5),), (5,), 20),
+        "rolling and spinning": ((un.contact.Coulomb(0.5, rolling=0.1, spinning=0.2),), (3,), 17),
+        "two laws": ((un.contact.Coulomb(0.5), un.contact.Coulomb(0.2, 0.4, (1, 0, 0), restitution=0.1)), (6, 3), 23),
     }
     for name, (given, counts, n) in laws.items():
         solve, numbers = contact_problem(rng, dtype, given, counts, n)
@@ -203,7 +207,7 @@ def kernel_paths(dtype: Any, rng: np.random.Generator) -> Iterator[Path]:
 
 
 def contact_problem(rng: np.random.Generator, dtype: Any, laws: tuple, counts: tuple, n: int) -> tuple[Callable, tuple]:
-    """(solve, numbers): impulses as a function of a solver and the numbers of one problem; the numbers of many."""
+    """(solve, numbers): impulses as a function of a solver and the numbers of one problem; the numbers of a batch."""
     blocks, first = [], 0
     for law, count in zip(laws, counts):
         blocks.append(Block(jax.tree.map(lambda x, m=count: jnp.asarray([x] * m, dtype), law), first, count))
@@ -226,7 +230,7 @@ def contact_problem(rng: np.random.Generator, dtype: Any, laws: tuple, counts: t
 
 
 def paths() -> Iterator[tuple[Path, bool]]:
-    """(path, whether it is in float64): lanes and kernels in float64 and, with 64 bits switched off, in float32; then the rest."""
+    """(path, whether it is in float64): lanes and kernels in float64 and, with 64-bit mode disabled, in float32; then the rest."""
     for double in (True, False):
         dtype = jnp.float64 if double else jnp.float32
         for group in (lanes_paths, kernel_paths):
@@ -238,7 +242,7 @@ def paths() -> Iterator[tuple[Path, bool]]:
 
 
 def difference(path: Path) -> float:
-    """Largest difference between GPU and CPU over the largest number, the worst of the result's arrays."""
+    """Largest difference between GPU and CPU relative to the largest number; the worst over the arrays of the result."""
     cpu = jax.devices("cpu")[0]
     found = jax.device_get(jax.jit(path.f)(*path.args))
     with jax.default_device(cpu):
@@ -255,16 +259,16 @@ def difference(path: Path) -> float:
 
 
 def lowered(path: Path) -> float:
-    """Nothing is computed: only whether the path can be lowered for CUDA."""
+    """Computes nothing: only checks whether the path can be lowered for CUDA."""
     jax.jit(path.f).trace(*path.args).lower(lowering_platforms=("cuda",))
     return 0.0
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--full", action="store_true", help="also what takes minutes to compile")
+    parser.add_argument("--full", action="store_true", help="also paths that take minutes to compile")
     parser.add_argument("--only", default="", metavar="WORD", help="only paths whose name contains it")
-    parser.add_argument("--json", metavar="FILE", help="write the differences there")
+    parser.add_argument("--json", metavar="FILE", help="write the differences to this file")
     parser.add_argument("--lower", action="store_true", help="without a GPU: only lower each path for CUDA")
     options = parser.parse_args()
     if options.lower:
@@ -284,7 +288,7 @@ def main() -> int:
         try:
             with jax.enable_x64(double):
                 error = lowered(path) if options.lower else difference(path)
-        except Exception as problem:  # the other paths are to be tried all the same
+        except Exception as problem:  # the other paths are still tried
             reason = f"{type(problem).__name__}: {problem}".splitlines()[0][:200]
         good = error <= path.tolerance
         failed += not good

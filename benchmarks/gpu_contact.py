@@ -2,35 +2,32 @@
 
     python benchmarks/gpu_contact.py [--quick] [--float32]     (part of make bench-gpu)
 
-Each robot has its own heading and start of the gait; the solver has a fixed budget of iterations, `most`. With `--float32` the
-whole of it in float32, with results of their own.
+Each robot has its own heading and initial phase of the gait; the solver has a fixed budget of iterations, `most`. With
+`--float32` everything is in float32, with separate results.
 """
 
 import time
 
-import undula as un  # first: it sets what JAX reads when it starts
+import undula as un  # first: sets options that JAX reads at start-up
 
 import jax  # isort: skip
 import jax.numpy as jnp  # isort: skip
 import numpy as np  # isort: skip
 
 from undula import gallery  # isort: skip
-from undula.integrate.method import Motion  # isort: skip
-from undula.integrate.loop import advance_steps  # isort: skip
 from record import options, write  # isort: skip
 
 
 def bench(name: str, links: int, batch: int, steps: int, dt: float, most: int) -> dict:
     """Robot-steps per second of a batch, and the share of the steps that miss the tolerance."""
     setup = gallery.load(name).setup(n=links)
-    system, method = setup.system, un.Moreau(un.AcceleratedProx(most=most))
+    system, method = setup.system, un.integrators.Moreau(un.contact.AcceleratedProx(max_iterations=most))
     start = setup.state
 
     def one(yaw, first):
         turn = jnp.stack([jnp.cos(yaw / 2), 0 * yaw, 0 * yaw, jnp.sin(yaw / 2)])
-        state = un.State(type(start.base)(start.base.position, turn), start.q, start.base_twist, start.v)
-        memory = method.begin(Motion.of(system), 0.0, state)
-        return advance_steps(system, state, memory, first, steps, dt, integrator=method)
+        state = start.replace(base=un.Pose(start.base.position, turn))
+        return un.advance(system, state, dt, steps, first * dt, method)
 
     yaws, firsts = jnp.linspace(0, 1, batch), jnp.arange(batch) % 1000
     began = time.perf_counter()
@@ -39,13 +36,13 @@ def bench(name: str, links: int, batch: int, steps: int, dt: float, most: int) -
     best = np.inf
     for _ in range(2):
         began = time.perf_counter()
-        end, memory = jax.block_until_ready(compiled(yaws, firsts))
+        end, _, report = jax.block_until_ready(compiled(yaws, firsts))
         best = min(best, time.perf_counter() - began)
-    worst = float(jnp.nanmax(memory.since.worst[:, 0]))
-    missed = int(memory.since.unsolved.sum()) / batch / steps
+    worst = float(jnp.nanmax(report.residual))
+    missed = int(report.unsolved.sum()) / batch / steps
     print(
         f"{name}, {end.q.dtype}, batch {batch}, {most} iterations at most: {batch * steps / best:.3g} robot-steps/s, "
-        f"{1e6 * best / steps:.0f} us a step, compile {made:.0f} s, steps not solved {missed:.2%}, "
+        f"{1e6 * best / steps:.0f} us per step, compile {made:.0f} s, steps not solved {missed:.2%}, "
         f"worst residual {worst:.1e}, finite {bool(jnp.isfinite(end.q).all())}",
         flush=True,
     )

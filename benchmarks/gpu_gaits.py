@@ -1,11 +1,11 @@
-"""A batch of snakeboard gaits on a GPU in one call: every instance has amplitudes and a phase of its own.
+"""A batch of snakeboard gaits on a GPU in one call: every instance has its own amplitudes and phase.
 
 python benchmarks/gpu_gaits.py [--quick]     (part of make bench-gpu)
 """
 
 import time
 
-import undula as un  # first: it sets what JAX reads when it starts
+import undula as un  # first: sets options that JAX reads at start-up
 
 import jax  # isort: skip
 import jax.numpy as jnp  # isort: skip
@@ -17,8 +17,12 @@ DT = 0.01
 
 
 def displacement(gait, steps):
-    """Where the board is after some steps of a gait (amplitudes of axles and rotor, phase between them)."""
-    laws = [un.Sinusoid(gait[1], 1.0, 0.0), un.Sinusoid(-gait[0], 1.0, gait[2]), un.Sinusoid(gait[0], 1.0, gait[2])]
+    """Position of the board after some steps of a gait (amplitudes of axles and rotor, phase between them)."""
+    laws = [
+        un.laws.Sinusoid(gait[1], 1.0, 0.0),
+        un.laws.Sinusoid(-gait[0], 1.0, gait[2]),
+        un.laws.Sinusoid(gait[0], 1.0, gait[2]),
+    ]
     system = snakeboard(laws)
     start = un.State(system.base_pose, jnp.zeros(system.nv), jnp.zeros(6), jnp.zeros(system.nv))
     return un.simulate(system, start, DT, steps).base.position[-1, :2]
@@ -31,8 +35,8 @@ def snakeboard(laws):
     b.body("rotor", "board", un.Revolute((0, 0, 1), motion=laws[0]), 0.5, inertia=0.02)
     b.body("front", "board", un.Revolute((0, 0, 1), motion=laws[1]), 0.1, inertia=0.001, position=(0.2, 0, 0))
     b.body("rear", "board", un.Revolute((0, 0, 1), motion=laws[2]), 0.1, inertia=0.001, position=(-0.2, 0, 0))
-    b.constrain(un.Skate("front_wheels", "front"))
-    b.constrain(un.Skate("rear_wheels", "rear"))
+    b.add(un.rows.Skate("front_wheels", "front"))
+    b.add(un.rows.Skate("rear_wheels", "rear"))
     return b.build()
 
 
@@ -51,6 +55,6 @@ if __name__ == "__main__":
     one = jax.jit(lambda gait: displacement(gait, steps))(gaits[0])
     print(f"{jax.devices()[0].device_kind}: {batch} gaits of {steps} steps in {t:.2f} s (first call {first:.1f} s)")
     print(
-        f"{batch * steps / t:.3g} steps per second, {batch / t:.3g} gaits per second; agreement with one alone {abs(out[0] - one).max():.1e}"
+        f"{batch * steps / t:.3g} steps per second, {batch / t:.3g} gaits per second; agreement with a single run {abs(out[0] - one).max():.1e}"
     )
     write("gpu_gaits", dict(batch=batch, steps=steps, wall_s=t, per_s=batch * steps / t), quick)

@@ -8,7 +8,7 @@ SoRoMoX publishes 36e3 steps per second (GVS, one segment, batch 256, RTX 5090).
 
 import time
 
-import undula as un  # isort: skip  (it sets what JAX reads when it starts)
+import undula as un  # isort: skip  (sets options that JAX reads at start-up)
 
 import equinox as eqx
 import jax
@@ -20,6 +20,11 @@ from undula import gallery
 PUBLISHED = 36e3
 
 
+def tensions_of(system):
+    (tendons,) = (g.form for g in system.groups if isinstance(g.form, un.forces.Tendon))
+    return tendons.law.amplitude
+
+
 def main() -> None:
     quick = options(__doc__).quick
     setup = gallery.load("tendon-finger").setup(**(dict(nodes=4, modes=2) if quick else {}))
@@ -29,11 +34,11 @@ def main() -> None:
         f"{jax.devices()[0].device_kind}; {system.nv} strain coordinates, {len(system.body_names) - 2} nodes, dt = {dt} s"
     )
     for newton in ("full", "modified"):
-        method = un.Newmark(tolerance=1e-8, newton=newton, most=12)
+        method = un.integrators.Newmark(tolerance=1e-8, newton=newton, max_iterations=12)
 
         def tips(tensions, method=method):
             def one(x):
-                pulled = eqx.tree_at(lambda s: [a.law.amplitude for a in s.along], system, [x, x])
+                pulled = eqx.tree_at(tensions_of, system, jnp.stack([x, x]))
                 end = jax.tree.map(lambda y: y[-1], un.simulate(pulled, pulled.state(), dt, count, integrator=method))
                 return un.body_poses(pulled, end).position[-1]
 

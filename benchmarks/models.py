@@ -1,4 +1,4 @@
-"""The models that are timed."""
+"""The benchmark models."""
 
 import numpy as np
 
@@ -6,7 +6,7 @@ import undula as un
 
 
 def chain(n: int, base: str = "fixed") -> un.System:
-    """n equal links on n revolute joints about alternating axes, on a fixed or free base (the data of the gallery's chain)."""
+    """n equal links on n revolute joints about alternating axes, on a fixed or free base (data of the gallery's chain)."""
     m, l, r = 0.682, 0.122, 0.0525
     b = un.Builder(f"chain{n}")
     solid = dict(mass=m, com=(l / 2, 0, 0), inertia=un.cylinder_inertia(m, r, l, "x"))

@@ -9,7 +9,7 @@ Each rod has one function, which returns a dict:
     dt                the time step used
     steps             number of steps
     wall_per_second   wall seconds of the stepping loop per simulated second
-                      (sampling included, numba's compilation not)
+                      (including sampling, excluding numba's compilation)
 
 PyElastica's equations are those of Gazzola et al. 2018: a Cosserat rod whose
 section shrinks when it is stretched (constant volume), so that the stiffnesses
@@ -27,13 +27,13 @@ import numpy as np
 from scipy.integrate import solve_bvp
 
 GRAVITY = 9.81
-SAMPLE = 0.01  # s, distance of the stored samples
-SHEAR_FACTOR = 27.0 / 28.0  # PyElastica's own shear correction of a circular section
+SAMPLE = 0.01  # s, interval between stored samples
+SHEAR_FACTOR = 27.0 / 28.0  # PyElastica's own shear correction for a circular section
 
 # Fraction of the linear stability limit 2 / omega_max that is used, found by
 # trial at 50 elements.  The cantilevers are stable up to 1.00 of it and blow up at
 # 1.05.  The flying rods blow up at once above 1.0 too, but between about 0.9 and 1.0 they do
-# so slowly (the tumbling rod drives its fastest mode), so they keep further away.
+# so slowly (the tumbling rod drives its fastest mode), so a smaller fraction is used.
 CANTILEVER_SAFETY = 0.97
 FLYING_SAFETY = 0.86
 
@@ -57,7 +57,7 @@ class Section:
 
     @classmethod
     def round(cls, diameter, density, youngs, shear_modulus=None):
-        """A circular section; without shear_modulus Poisson's ratio is 0.5."""
+        """A circular section; without shear_modulus, Poisson's ratio is 0.5."""
         shear_modulus = youngs / 3 if shear_modulus is None else shear_modulus
         area = np.pi * diameter**2 / 4
         second = np.pi * diameter**4 / 64
@@ -125,7 +125,7 @@ def stable_step(section, dl):
 
 
 # --------------------------------------------------------------------------------------
-# Static start of the cantilevers
+# Static initial state of the cantilevers
 
 
 def static_angle(length, section, tip_force, tol=1e-10):
@@ -149,7 +149,7 @@ def static_angle(length, section, tip_force, tol=1e-10):
 
 
 def static_tip(length, section, tip_force):
-    """(x, z) of the free end in the static start, without stretch and shear."""
+    """(x, z) of the free end in the static initial state, without stretch and shear."""
     angle = static_angle(length, section, tip_force)
     nodes, weights = np.polynomial.legendre.leggauss(400)
     theta = angle(0.5 * length * (nodes + 1))
@@ -224,8 +224,8 @@ def make_rod(section, start, direction, normal, elements, dl):
 class EndLoad(ea.NoForces):
     """The flying rods' load T(t) on node 0 and element 0, dead in world axes.
 
-    Placing the moment at the middle of the first element keeps the total angular
-    momentum's balance and is second order in dl like the rest of the scheme.
+    Placing the moment at the middle of the first element preserves the balance of total angular momentum and is
+    second order in dl like the rest of the scheme.
     """
 
     def __init__(self, t_peak, force, moment):
@@ -274,7 +274,7 @@ def run(simulator, rod, dt_max, t_end, stepper=None):
     t = np.float64(0)
     begin = time.perf_counter()
     for k in range(samples):
-        t = np.float64(k * SAMPLE)  # no drift of the summed time
+        t = np.float64(k * SAMPLE)  # avoids drift from summing times
         for _ in range(per_sample):
             t = step(simulator, t, dt)
         store(k + 1)
@@ -298,10 +298,10 @@ def cantilever(rod, t_end, elements=50, dt=None, plain_clamp=False, stepper=None
     dl, positions, directors = cantilever_layout(**rod, elements=elements, plain_clamp=plain_clamp)
     simulator = Simulator()
     body = make_rod(section, positions[:, 0], (0, 0, -1), (0, 1, 0), elements, dl)
-    # Only now bend it: the straight rod has set the rest lengths and the zero rest curvature.
+    # Bend it only now: the straight rod has defined the rest lengths and the zero rest curvature.
     body.position_collection[:] = positions
     body.director_collection[:] = directors
-    if plain_clamp:  # the directors that get held are those of the clamp
+    if plain_clamp:  # the held directors are those of the clamp
         body.director_collection[..., 0] = np.array(((0, 1, 0), (1, 0, 0), (0, 0, -1.0)))
     simulator.append(body)
     simulator.constrain(body).using(ea.OneEndFixedBC, constrained_position_idx=(0,), constrained_director_idx=(0,))

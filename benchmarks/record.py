@@ -1,8 +1,8 @@
-"""What the benchmarks share: options, one core, timing, and results as files that say where they come from.
+"""Shared by the benchmarks: options, one core, timing, and result files with their provenance.
 
 A script measures, prints as it goes, and writes `benchmarks/results/NAME.json`; `report.py` puts the numbers into the pages.
-With `--quick` everything is small and takes seconds: it shows that the script works, and its numbers, in a folder of their
-own, mean nothing.
+With `--quick` everything is small and takes seconds: it shows that the script works; its numbers, in a separate
+folder, mean nothing.
 """
 
 import argparse
@@ -24,28 +24,28 @@ PACKAGES = ("jax", "jaxlib", "numpy", "equinox", "pin", "mujoco", "pyelastica", 
 
 
 def one_core() -> None:
-    """Keeps this process on one core; to be called before JAX starts."""
+    """Pins this process to one core; to be called before JAX starts."""
     if CORES:
         os.sched_setaffinity(0, {min(CORES)})
 
 
 def all_cores() -> None:
-    """Gives it all its cores again."""
+    """Lets it use all its cores again."""
     if CORES:
         os.sched_setaffinity(0, CORES)
 
 
 def options(text: str, **more: dict) -> argparse.Namespace:
-    """The options of a script; `text`: its docstring, `more`: arguments of its own."""
+    """The options of a script; `text`: its docstring, `more`: additional arguments."""
     parser = argparse.ArgumentParser(description=text.strip().splitlines()[0])
-    parser.add_argument("--quick", action="store_true", help="small sizes and few repetitions, to see that it works")
+    parser.add_argument("--quick", action="store_true", help="small sizes and few repetitions, to check that it works")
     for name, settings in more.items():
         parser.add_argument(f"--{name}", **settings)
     return parser.parse_args()
 
 
 def best(f: Callable[[], Any], repeats: int = 5) -> float:
-    """Shortest of several timings of f() [s]; what it returns is waited for."""
+    """Shortest of several timings of f() [s], including the wait for its result."""
     import jax
 
     times = []
@@ -57,7 +57,7 @@ def best(f: Callable[[], Any], repeats: int = 5) -> float:
 
 
 def exponent(x: Any, y: Any) -> float:
-    """The power of x with which y grows, by least squares of the logarithms."""
+    """The power of x with which y grows, by a least-squares fit of the logarithms."""
     import numpy as np
 
     return float(np.polyfit(np.log(x), np.log(y), 1)[0])

@@ -1,9 +1,9 @@
-"""Puts measured numbers into the pages: what stands between `<!-- bench:NAME -->` and `<!-- /bench -->`, and the gallery's metrics.
+"""Writes measured numbers into the pages: the text between `<!-- bench:NAME -->` and `<!-- /bench -->`, and the gallery's metrics.
 
     python benchmarks/report.py            rewrites README.md and docs from benchmarks/results/*.json
     python benchmarks/report.py --check    changes nothing; exit status 1 if a page does not have the numbers of the results
 
-Blocks whose results are not there are left as they are, and named.
+Blocks whose results are missing are left unchanged and listed.
 """
 
 import argparse
@@ -23,12 +23,12 @@ ROUNDING = 1e-8  # smaller metrics are rounding errors, which differ from machin
 
 
 def results(folder: Path = RESULTS) -> dict[str, dict]:
-    """The results that are there, by name."""
+    """The available results, by name."""
     return {path.stem: json.loads(path.read_text()) for path in sorted(folder.glob("*.json")) if path.stem in SCRIPTS}
 
 
 def rewritten(text: str, found: dict[str, dict]) -> tuple[str, list[str]]:
-    """(a page with the numbers of the results, the blocks that were left as they are because results are missing)."""
+    """(a page with the numbers of the results, the blocks left unchanged because results are missing)."""
     kept = []
 
     def block(match: re.Match) -> str:
@@ -56,7 +56,7 @@ def with_metrics(text: str, metrics: dict[str, float]) -> str:
 
 
 def number(printed: str, value: float) -> str:
-    """The value with as many digits as what is printed; what is printed, if it says the same."""
+    """The value with as many digits as the printed one; the printed one, if both agree."""
     about, _, digits = printed.rpartition(" ")
     try:
         before = float(digits)
@@ -70,17 +70,17 @@ def number(printed: str, value: float) -> str:
         return printed if abs(value - before) <= 1 else f"{about} {value:.{decimals}f}"
     if max(abs(value), abs(before)) < ROUNDING:
         return printed
-    if power:  # a size, not a number to be exact: within a half
+    if power:  # an order of magnitude: within a half
         same = abs(value - before) <= 0.5 * abs(before)
         return printed if same else re.sub(r"e([-+])0*(\d)", r"e\1\2", f"{value:.{decimals}e}").replace("e+", "e")
-    # half a unit of the last digit, and a little for what stands between two digits
+    # half a unit of the last digit, and a margin for values between two digits
     if abs(value - before) <= 0.75 * 10.0**-decimals:
         return printed
     return f"{value:.{decimals}f}"
 
 
 def pages(found: dict[str, dict]) -> tuple[dict[Path, str], list[str]]:
-    """(new texts of the pages that change, blocks that were left)."""
+    """(new texts of the pages that change, blocks left unchanged)."""
     changed, left = {}, []
     for page in PAGES:
         text = page.read_text()
@@ -98,7 +98,7 @@ def pages(found: dict[str, dict]) -> tuple[dict[Path, str], list[str]]:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--check", action="store_true", help="change nothing, say what differs")
+    parser.add_argument("--check", action="store_true", help="change nothing, report what differs")
     parser.add_argument("--results", type=Path, default=RESULTS, help="folder of the results")
     options = parser.parse_args()
     changed, left = pages(results(options.results))

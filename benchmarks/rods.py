@@ -1,16 +1,16 @@
-"""Rods on one core: wall seconds per simulated second, compilation apart, side by side with PyElastica and SoRoMoX.
+"""Rods on one core: wall seconds per simulated second, excluding compilation, compared with PyElastica and SoRoMoX.
 
 python benchmarks/rods.py [--quick]     (part of make bench)
 
 The four rods of document 002, table 3.1, with its settings (dt = 0.01 s, 3 modes, 20 nodes); PyElastica with 50 elements and
-its own largest stable step; SoRoMoX (cantilevers) with the order and step that were the quickest at PyElastica's accuracy.
-Then the accuracy of these settings, the cost against modes and against the number of rods, and the inverse dynamics of one rod
-of 21 nodes.
+its own largest stable step; SoRoMoX (cantilevers) with the order and step that were the quickest at PyElastica's
+accuracy. Then the accuracy of these settings, the cost versus the numbers of modes and rods, and the inverse dynamics
+of one rod of 21 nodes.
 """
 
 from record import best, exponent, one_core, options, write
 
-one_core()  # for all
+one_core()  # for all programs
 
 import importlib.util
 import os
@@ -27,8 +27,6 @@ import jax.numpy as jnp
 import numpy as np
 
 from undula import gallery
-from undula.integrate.loop import advance_steps
-from undula.integrate.method import Motion
 from undula.numerics.quick import quickly_compiled
 
 DOCUMENT = {
@@ -42,18 +40,17 @@ SOROMOX = {"cantilever-soft": ("soft", 8, 2.5e-3), "cantilever-stiff": ("stiff",
 
 def steps(system, state, dt, count, method=None):
     """(seconds per step, seconds of compilation) of implicit steps in one compiled loop."""
-    method = un.Newmark() if method is None else method
-    found = quickly_compiled(lambda s, x: Motion.of(s).flow(jnp.zeros(()), x))(system, state)
-    memory = method.begin(Motion.of(system), 0.0, state, found)
+    method = un.integrators.Newmark() if method is None else method
+    memory = quickly_compiled(lambda s, x: method.init(un.prepare(s), jnp.zeros(()), x))(system, state)
 
     def go(system, state, memory):
-        return advance_steps(system, state, memory, 0, count, dt, integrator=method)
+        return un.advance(system, state, dt, count, 0.0, method, memory)
 
     started = time.perf_counter()
     compiled = eqx.filter_jit(go).lower(system, state, memory).compile()
     made = time.perf_counter() - started
-    out, after = compiled(system, state, memory)
-    assert not bool(after.failed) and bool(jnp.isfinite(out.q).all())
+    out, _, report = compiled(system, state, memory)
+    assert bool(report.good) and bool(jnp.isfinite(out.q).all())
     return best(lambda: compiled(system, state, memory), 3) / count, made
 
 
@@ -64,7 +61,7 @@ def prepared(name, **parameters):
 
 
 def installed(package):
-    """Whether it can be imported; without the other programs their columns stay empty."""
+    """Whether it can be imported; the columns of missing programs stay empty."""
     return importlib.util.find_spec(package) is not None
 
 
@@ -107,7 +104,7 @@ def number(x):
 
 
 def accuracy(quick):
-    """Largest error of the tip of the soft cantilever over 2 s, over its length; wall seconds per second of each setting."""
+    """Largest tip error of the soft cantilever over 2 s, relative to its length; wall seconds per second for each setting."""
     seconds, every = (0.1, 0.05) if quick else (2.0, 0.1)
     at = np.arange(1, round(seconds / every) + 1)
 
@@ -119,10 +116,10 @@ def accuracy(quick):
         place = jax.jit(jax.vmap(lambda s: un.body_poses(setup.system, s).position[-1]))(there)
         return np.asarray(place), steps(setup.system, state, dt, count, method)[0] / dt
 
-    exact = tips(4 if quick else 16, 0.01 if quick else 5e-4, un.ImplicitMidpoint())[0]
+    exact = tips(4 if quick else 16, 0.01 if quick else 5e-4, un.integrators.ImplicitMidpoint())[0]
     out = {}
     for modes in (3, 6):
-        found, wall = tips(modes, 0.01, un.Newmark())
+        found, wall = tips(modes, 0.01, un.integrators.Newmark())
         out[f"undula, {modes} modes"] = dict(error=float(np.abs(found - exact).max() / 10.0), wall=wall)
     if installed("elastica") and not quick:
         import pyelastica_rods as elastica
@@ -140,18 +137,18 @@ def against_modes(counts):
         setup, state = prepared("cantilever-soft", modes=modes, nodes=max(20, modes + 10))
         seconds, made = steps(setup.system, state, 0.01, 50)
         times.append(seconds)
-        print(f"modes {modes:3d}: {1e6 * seconds:8.0f} us a step, compile {made:.1f} s", flush=True)
+        print(f"modes {modes:3d}: {1e6 * seconds:8.0f} us per step, compile {made:.1f} s", flush=True)
     print(f"exponent over the modes: {exponent(counts, times):.2f}")
     return dict(modes=list(counts), us=[1e6 * t for t in times])
 
 
 def fan(count):
-    """Planar rods side by side on one clamp."""
+    """Planar rods in parallel on one clamp."""
     b = un.Builder("fan")
     b.base("ground")
     for k in range(count):
         soft = un.Rod(
-            length=1.0, section=un.Circle(0.02), E=1e6, density=1e3, strains="planar-kirchhoff", modes=3, nodes=10
+            length=1.0, section=un.rods.Circle(0.02), E=1e6, density=1e3, strains="planar-kirchhoff", modes=3, nodes=10
         )
         b.body(f"rod{k}", "ground", soft, position=(0, 0.1 * k, 0), rotation=[[0, 1, 0], [0, 0, -1], [-1, 0, 0]])
     return b.build()
@@ -162,9 +159,9 @@ def against_rods(counts):
     for count in counts:
         system = fan(count)
         state = system.state({f"rod{k}.Kz1": 0.5 for k in range(count)})
-        seconds, made = steps(system, state, 0.01, 100)  # one matrix serves them all
+        seconds, made = steps(system, state, 0.01, 100)  # one matrix serves all of them
         times.append(seconds)
-        print(f"rods {count:4d}: {1e6 * seconds:8.0f} us a step, compile {made:.1f} s", flush=True)
+        print(f"rods {count:4d}: {1e6 * seconds:8.0f} us per step, compile {made:.1f} s", flush=True)
     print(
         f"exponent over the rods: {exponent(counts, times):.2f}, over the last two {exponent(counts[-2:], times[-2:]):.2f}"
     )
@@ -175,7 +172,11 @@ def one_rod(calls):
     """Microseconds of the inverse dynamics of a rod with 21 nodes and 15 coordinates."""
     b = un.Builder("rod")
     b.base("ground")
-    b.body("tip", "ground", un.Rod(section=un.Circle(0.02), E=1e7, density=1e3, strains="kirchhoff", modes=5, nodes=21))
+    b.body(
+        "tip",
+        "ground",
+        un.Rod(section=un.rods.Circle(0.02), E=1e7, density=1e3, strains="kirchhoff", modes=5, nodes=21),
+    )
     system = b.build()
 
     @jax.jit

@@ -1,11 +1,11 @@
-"""The speed of the recursions on one core, side by side with Pinocchio in one run; prints tables of ratios.
+"""Speed of the recursions on one core, compared with Pinocchio in the same run; prints tables of ratios.
 
 python benchmarks/run.py [--quick]     (part of make bench)
 """
 
 from record import all_cores, best, exponent, one_core, options, write
 
-one_core()  # for both
+one_core()  # for both programs
 
 import re
 import sysconfig
@@ -26,7 +26,7 @@ from undula.cli import doctor
 
 
 def moved(state, x):
-    """The state, a little different at every iteration: nothing can be taken out of the timed loop."""
+    """The state, slightly different in every iteration, so that nothing can be hoisted out of the timed loop."""
     e = 1e-12 * x[0]
     base = un.Pose(state.base.position + e, state.base.quaternion + e)
     return un.State(base, state.q + e, state.base_twist + e, state.v + e)
@@ -40,7 +40,7 @@ FUNCTIONS = {
 
 
 def ours(f, system, state, calls=2000):
-    """Seconds a call of f inside a compiled loop, and of compilation."""
+    """Seconds per call of f inside a compiled loop, and of compilation."""
 
     @jax.jit
     def loop(system, state, x, n):
@@ -54,7 +54,7 @@ def ours(f, system, state, calls=2000):
 
 
 def theirs(model, calls=500):
-    """Seconds a call of Pinocchio's functions, called from Python."""
+    """Seconds per call of Pinocchio's functions, called from Python."""
     data, q, v = (
         model.createData(),
         pin.randomConfiguration(model, -np.ones(model.nq), np.ones(model.nq)),
@@ -69,7 +69,7 @@ def theirs(model, calls=500):
 
 
 def to_pinocchio(system):
-    """A chain of revolute joints as a model of Pinocchio."""
+    """A chain of revolute joints as a Pinocchio model."""
     model = pin.Model()
     free = system.topology.base_role == "free"
     joint = model.addJoint(0, pin.JointModelFreeFlyer(), pin.SE3.Identity(), "root") if free else 0
@@ -89,12 +89,12 @@ def _append(model, joint, system, k):
 
 
 def robots():
-    """(name, system, model of Pinocchio) of panda (fixed) and talos (free base).
+    """(name, system, Pinocchio model) of panda (fixed) and talos (free base).
 
-    Fingers that follow another joint move by themselves here, in both programs: Pinocchio's forward dynamics has none.
+    Fingers that follow another joint are independent joints here, in both programs: Pinocchio's forward dynamics has no mimics.
     """
     folder = Path(sysconfig.get_path("purelib")) / "cmeel.prefix/share/example-robot-data/robots"
-    warnings.simplefilter("ignore", un.UndulaWarning)  # talos has Coulomb friction, which neither program takes along
+    warnings.simplefilter("ignore", un.UndulaWarning)  # talos has Coulomb friction, which both programs ignore
     for name, file, base in (("panda", "panda_description/urdf/panda.urdf", "fixed"),
                              ("talos", "talos_data/robots/talos_full_v2.urdf", "free")):  # fmt: skip
         root = (pin.JointModelFreeFlyer(),) if base == "free" else ()
@@ -107,7 +107,7 @@ def robots():
 
 
 def single_and_batch(quick):
-    """Microseconds of a call of each function of each model: ours, Pinocchio's, and in batches of 256."""
+    """Microseconds per call of each function of each model: undula, Pinocchio, and undula in batches of 256."""
     out = {}
     print(
         f"{'model':24s} {'function':18s} {'undula':>9s} {'pinocchio':>10s} {'ratio':>6s} {'256: map':>9s} {'vmap':>9s} {'ratio':>6s}"
@@ -133,7 +133,7 @@ def single_and_batch(quick):
 
 
 def batch(f, system, size=256):
-    """Seconds an instance in a batch, by a compiled loop over instances and by vmap."""
+    """Seconds per instance in a batch, by a compiled loop over instances and by vmap."""
     states = jax.tree.map(lambda *x: jnp.stack(x), *(random_state(system, k) for k in range(size)))
     efforts = jnp.ones((size, system.nv))
     out = []
@@ -150,10 +150,10 @@ def batch(f, system, size=256):
 
 
 def gradients(links=11, steps=200):
-    """Time of a gradient over that of a simulation, for two integrators."""
+    """Ratio of the time of a gradient to that of a simulation, for two integrators."""
     out = {}
     print(f"\ngradient of {steps} steps with respect to the masses, chain of {links} links")
-    for method in (un.RungeKutta4(), un.SemiImplicitEuler()):
+    for method in (un.integrators.RungeKutta4(), un.integrators.SemiImplicitEuler()):
         system = chain(links)
         state = random_state(system)
 
@@ -193,8 +193,8 @@ def scaling(sizes):
 
 
 def option():
-    """What the fast-loop option brings: microseconds of an inverse dynamics with and without it, on all cores."""
-    all_cores()  # without the option JAX dispatches to its threads, which would wait for each other on one
+    """Effect of the fast-loop option: microseconds per inverse dynamics with and without it, on all cores."""
+    all_cores()  # without the option JAX dispatches to its threads, which would wait for each other on one core
     found = doctor.examine()
     print(f"\nwith the fast-loop option {found['fast_us']:.2f} us, without it {found['slow_us']:.2f} us")
     return dict(fast_us=found["fast_us"], slow_us=found["slow_us"])

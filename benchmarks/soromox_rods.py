@@ -10,7 +10,7 @@ Integrator: Diffrax's, through SoRoMoX's own rollout_to: by default Tsit5 (5th o
 constant step, SoRoMoX's default, or any other solver with step control.
 
 Each function returns a dict: times, tip (m, 3), dt (or None), wall_per_second (the compiled
-rollout, second call), compile_seconds (first call less second), omega_max (at the start).
+rollout, second call), compile_seconds (first call minus second), omega_max (at the start).
 """
 
 import os
@@ -42,7 +42,7 @@ RODS = dict(soft=SOFT, stiff=STIFF)
 
 
 def make(rod, order, gauss):
-    """The GVS model; its x axis is the rod's, turned about +y so that it hangs along -z."""
+    """The GVS model; its x axis is that of the rod, rotated about +y so that it hangs along -z."""
     segment = GVSSegment(
         link=LinkSpec.circular(
             length=rod["length"],
@@ -61,7 +61,7 @@ def make(rod, order, gauss):
         [segment],
         gravity=jnp.array((0.0, 0.0, -GRAVITY)),
         base_pose=jnp.array((0.0, half, 0.0, half, 0.0, 0.0, 0.0)),
-        # Coordinates of size 1 for either rod's length.
+        # Coordinates of order 1 for the length of either rod.
         scale_rotational_basis_by_length=True,
     )
 
@@ -73,7 +73,7 @@ def tip_of(robot, q):
 def static(robot, rod):
     """Coordinates at rest under weight and tip force: Newton on the potential energy.
 
-    The force is raised in stages, which keeps Newton's method in reach of the solution.
+    The force is increased in stages, which keeps Newton's method close to the solution.
     """
 
     def energy(q, force):
@@ -93,7 +93,7 @@ def static(robot, rod):
 
 @functools.cache
 def prepare(name, order, gauss):
-    """Model, static start and largest frequency; kept, since it costs half a minute of compilation."""
+    """Model, static initial state and largest frequency; cached, since compilation takes half a minute."""
     robot = make(RODS[name], order, gauss)
     q0 = static(robot, RODS[name])
     mass, stiff = robot.inertia_matrix(q0), robot.stiffness_matrix()
@@ -105,7 +105,7 @@ def cantilever(name, t_end, order, gauss=None, dt=None, solver=None, tolerance=N
     """dt None: 1.0 / omega_max (a stable step).  tolerance: step control instead of a constant dt."""
     gauss = order + 8 if gauss is None else gauss
     robot, q0, omega = prepare(name, order, gauss)
-    # Constant steps must hit the samples exactly: between steps Tsit5 interpolates at 4th order only.
+    # Constant steps must hit the samples exactly: between steps Tsit5 interpolates only at 4th order.
     dt = 1.0 / omega if dt is None else dt
     dt = SAMPLE / np.ceil(SAMPLE / dt * (1 - 1e-12))
     times = jnp.arange(round(t_end / SAMPLE) + 1) * SAMPLE
@@ -167,7 +167,7 @@ def stiff_cantilever(t_end, order=12, **options):
 
 
 if __name__ == "__main__":
-    # name, order, step [s]: those that were found, on these rods, to be the quickest at PyElastica's accuracy with 50 elements
+    # name, order, step [s]: found to be the quickest on these rods at PyElastica's accuracy with 50 elements
     import sys
 
     name, order, dt = sys.argv[1], int(sys.argv[2]), float(sys.argv[3])

@@ -9,7 +9,7 @@ import undula as un
 
 LENGTH, MASS = 1.0, 2.0  # m, kg
 
-b = un.Builder("pendulum")  # gravity is (0, 0, -9.81) m/s^2 unless told otherwise
+b = un.Builder("pendulum")  # gravity is (0, 0, -9.81) m/s^2 by default
 b.base("ground")
 b.body(
     "rod",

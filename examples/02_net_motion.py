@@ -13,7 +13,7 @@ PERIOD, STEPS = np.pi, 300
 
 # The joints go round a circle in the plane of the two angles. It must not be centred at the straight shape: there, by
 # symmetry, a loop turns the robot back and forth by equal amounts.
-first, second = un.Sinusoid(0.8, 2.0, 0.0, offset=1.0), un.Sinusoid(0.8, 2.0, np.pi / 2, offset=1.0)
+first, second = un.laws.Sinusoid(0.8, 2.0, 0.0, offset=1.0), un.laws.Sinusoid(0.8, 2.0, np.pi / 2, offset=1.0)
 b = un.Builder("three-links", gravity=(0, 0, 0))
 b.base("head", role="free", **LINK)
 b.body("middle", "head", un.Revolute((0, 0, 1), motion=first), position=(0.4, 0, 0), **LINK)
@@ -23,18 +23,18 @@ system = b.build()
 
 @jax.jit
 def at_rest(system):
-    """The initial state with zero momentum, the joints moving as their laws say."""
+    """The initial state with zero momentum and the joints moving according to their laws."""
     state, _ = un.driven_motion(system, 0.0, system.state())
-    return un.State(state.base, state.q, un.resting_twist(system, state), state.v)
+    return un.State(state.base, state.q, un.geometry.resting_twist(system, state), state.v)
 
 
-# From rest the momentum stays zero, so that the base follows from the shape alone: kinematics, by the connection.
-poses = jax.jit(lambda s: un.reconstruct(s, un.Pose.identity(), PERIOD / STEPS, 4 * STEPS))(system)
+# From rest the momentum stays zero, so the motion of the base is kinematic: the connection gives it from the shape alone.
+poses = jax.jit(lambda s: un.geometry.reconstruct(s, un.Pose.identity(), PERIOD / STEPS, 4 * STEPS))(system)
 headings = 2 * np.arctan2(poses.quaternion[:, 3], poses.quaternion[:, 0])
 for k in range(5):
     print(f"after {k} cycles: heading {float(headings[k * STEPS]):+.6f} rad")
 
-# The dynamics give the same motion, and the torques. They start with the twist that goes with zero momentum.
+# The dynamics give the same motion, and the torques. They start from the twist that gives zero momentum.
 run = un.run(system, at_rest(system), t_end=4 * PERIOD, dt=PERIOD / STEPS, save_every=STEPS)
 w, _, _, z = run.data.base_quaternion.values.T
 print(f"dynamics:       heading {2 * np.arctan2(z[-1], w[-1]):+.6f} rad")

@@ -20,7 +20,7 @@ print(f"{system.name}: {len(system.body_names)} bodies, {system.nv} coordinates"
 @jax.jit
 def torques(system: un.System, t: float) -> jax.Array:
     """Efforts [N m or N] at time t [s], every coordinate following 0.3 sin(2 t)."""
-    value, rate, gain = un.Sinusoid(jnp.full(system.nv, 0.3), 2.0)(t)
+    value, rate, gain = un.laws.Sinusoid(jnp.full(system.nv, 0.3), 2.0)(t)
     state = system.state(position=value, velocity=rate)
     return un.inverse_dynamics(system, state, un.Acceleration(jnp.zeros(6), gain)).v
 

@@ -1,4 +1,4 @@
-"""Gradients: find the gait that turns a free-floating robot by 10 degrees a cycle.
+"""Gradients: find the gait that turns a free-floating robot by 10 degrees per cycle.
 
 python examples/04_gradient.py
 """
@@ -9,7 +9,7 @@ import numpy as np
 
 import undula as un
 
-PERIOD, STEPS, GOAL = np.pi, 60, np.deg2rad(10)  # s, steps a cycle, rad
+PERIOD, STEPS, GOAL = np.pi, 60, np.deg2rad(10)  # s, steps per cycle, rad
 
 
 def robot(amplitude):
@@ -19,7 +19,7 @@ def robot(amplitude):
     b.base("head", role="free", **link)
     b.body("middle", "head", un.Revolute(name="j1"), position=(0.4, 0, 0), **link)
     b.body("tail", "middle", un.Revolute(name="j2"), position=(0.4, 0, 0), **link)
-    b.drive(["j1", "j2"], un.Sinusoid(amplitude * jnp.ones(2), 2.0, [0.0, np.pi / 2], [1.0, 1.0]))
+    b.drive(["j1", "j2"], un.laws.Sinusoid(amplitude * jnp.ones(2), 2.0, [0.0, np.pi / 2], [1.0, 1.0]))
     return b.build()
 
 
@@ -27,12 +27,12 @@ def turn(amplitude):
     """Rotation [rad] of the reference body after one cycle, by the dynamics."""
     system = robot(amplitude)
     state, _ = un.driven_motion(system, 0.0, system.state())
-    start = un.State(state.base, state.q, un.resting_twist(system, state), state.v)
+    start = un.State(state.base, state.q, un.geometry.resting_twist(system, state), state.v)
     end = un.simulate(system, start, PERIOD / STEPS, STEPS).base.quaternion[-1]
     return 2 * jnp.arctan2(end[3], end[0])
 
 
-# One parameter: forward mode. For many parameters use `jax.value_and_grad`, which costs the same for all of them.
+# One parameter: forward mode. For many parameters use `jax.value_and_grad`, whose cost does not depend on their number.
 value_and_slope = jax.jit(lambda amplitude: jax.jvp(turn, (amplitude,), (1.0,)))
 
 amplitude = 0.3
@@ -45,4 +45,4 @@ for _ in range(8):  # Newton's method on turn(amplitude) = GOAL
 
 h = 1e-5
 difference = (value_and_slope(amplitude + h)[0] - value_and_slope(amplitude - h)[0]) / (2 * h)
-print(f"slope by differences: {float(difference):+.5f}")
+print(f"slope by finite differences: {float(difference):+.5f}")

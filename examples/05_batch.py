@@ -1,4 +1,4 @@
-"""Batches: a thousand double pendulums from a thousand starts.
+"""Batches: a thousand double pendulums from a thousand initial states.
 
 python examples/05_batch.py
 """
@@ -28,8 +28,8 @@ def end(angles):
 
 starts = jnp.asarray(np.random.default_rng(0).uniform(-2, 2, (COUNT, 2)))
 ways = {
-    "lax.map (a loop over runs: the fast way on a CPU)": jax.jit(lambda x: jax.lax.map(end, x)),
-    "vmap (all at once: the way on a GPU)": jax.jit(jax.vmap(end)),
+    "lax.map (a loop over runs: fastest on a CPU)": jax.jit(lambda x: jax.lax.map(end, x)),
+    "vmap (all at once: for a GPU)": jax.jit(jax.vmap(end)),
 }
 results = {}
 for name, function in ways.items():
@@ -37,7 +37,7 @@ for name, function in ways.items():
     started = time.perf_counter()
     results[name] = jax.block_until_ready(compiled(starts))
     seconds = time.perf_counter() - started
-    print(f"{name}: {seconds:.2f} s, {seconds / COUNT / STEPS * 1e6:.2f} us a step of one pendulum")
+    print(f"{name}: {seconds:.2f} s, {seconds / COUNT / STEPS * 1e6:.2f} us per step of one pendulum")
 
 one, other = results.values()
 print(f"largest difference: {float(jnp.abs(one - other).max()):.1e} rad")

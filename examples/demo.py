@@ -1,4 +1,4 @@
-"""The showcase: runs gallery entries and leaves their figures and 3D pages in out/demo."""
+"""The showcase: runs gallery entries and writes their figures and 3D pages to out/demo."""
 
 import sys
 from pathlib import Path

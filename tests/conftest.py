@@ -1,10 +1,10 @@
 """Settings of the whole test suite.
 
-`pytest` alone is the quick suite: everything once, programs compiled with low optimisation, because most of its time is
-compilation. `pytest --full` compiles as users do and adds the tests marked `long` (convergence studies); as rounding differs
-between the two, a bound without a margin shows.
+`pytest` alone is the quick suite: everything once, programs compiled with low optimisation, because most of its time
+is compilation. `pytest --full` compiles as users do and adds the tests marked `long` (convergence studies); since
+rounding differs between the two, a bound without a margin is exposed.
 
-This file must not start JAX: undula sets options before, when a test imports it.
+This file must not start JAX: undula sets options first, when a test imports it.
 """
 
 import ctypes
@@ -20,7 +20,7 @@ import numpy as np
 import pytest
 
 QUICK_FLAGS = "--xla_backend_optimization_level=0 --xla_cpu_use_fusion_emitters=false"
-MEMORY = 1.2e9  # of a process; above it, compiled programs are dropped [bytes]
+MEMORY = 1.2e9  # per process [bytes]; above it, compiled programs are dropped
 
 jax.config.update("jax_enable_x64", True)
 
@@ -49,7 +49,7 @@ def pytest_configure(config):
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config, log):
-    """With `-n`, the tests of a class run in one process, where they share what they compile; others go anywhere."""
+    """With `-n`, the tests of a class run in one process, where they share compiled programs; others run anywhere."""
     if config.getvalue("dist") != "load":
         return None
     from xdist.scheduler import LoadScopeScheduling
@@ -67,9 +67,9 @@ def _scope(nodeid):
 
 
 def pytest_collection_modifyitems(config, items):
-    """Any warning of undula is an error, unless a test expects it; long tests wait for `--full`.
+    """Any warning of undula is an error, unless a test expects it; long tests only run with `--full`.
 
-    A mark, not the configuration file: that would import undula before jaxtyping's import hook is in place.
+    This uses a mark, not the configuration file, which would import undula before jaxtyping's import hook is in place.
     """
     for item in items:
         item.add_marker(pytest.mark.filterwarnings("error::undula.UndulaWarning"))
@@ -90,20 +90,20 @@ def pytest_runtest_teardown(item, nextitem):
 
 
 def _resident():
-    """Memory of this process [bytes]; 0 where the system does not say."""
+    """Memory of this process [bytes]; 0 where the system does not report it."""
     status = Path("/proc/self/statm")
     return int(status.read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE") if status.exists() else 0
 
 
 @pytest.fixture
 def rng(request):
-    """Random numbers, the same at every run of a test, others for each test."""
+    """Random numbers, reproducible for each test but different between tests."""
     return np.random.default_rng(zlib.crc32(request.node.name.encode()))
 
 
 @pytest.fixture
 def no_cache(monkeypatch, tmp_path_factory):
-    """A cache that the user chose is left alone, so that these tests change nothing in JAX's settings."""
+    """The user's own cache is left alone, so that these tests do not change JAX's settings."""
     monkeypatch.setenv("JAX_COMPILATION_CACHE_DIR", str(tmp_path_factory.getbasetemp() / "unused"))
 
 

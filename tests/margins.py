@@ -1,8 +1,8 @@
 """How close every comparison of the suite is to its bound: a plugin of pytest, used by `make margins`.
 
-Processors round differently, so that a bound needs a margin. The plugin rewrites `a < b` in assertions, and wraps
-`assert_allclose` and `pytest.approx`, to record value over bound; at the end it prints what is above a third. A person then
-decides: "something happens" and ratios of errors may be close, bounds on errors may not.
+Processors round differently, so a bound needs a margin. The plugin rewrites `a < b` in assertions, and wraps
+`assert_allclose` and `pytest.approx`, to record the ratio of value to bound; at the end it prints ratios above a
+third. A person then decides: "something happens" and ratios of errors may be close, bounds on errors may not.
 """
 
 import ast
@@ -22,7 +22,7 @@ SYMBOLS = {ast.Lt: "<", ast.LtE: "<=", ast.Gt: ">", ast.GtE: ">="}
 COMPARE = {"<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge}
 FILE = Path(os.environ.get("UNDULA_MARGINS", "out/margins.jsonl"))
 TESTS = str(Path(__file__).parent)
-found: dict[tuple[str, int], tuple[float, str]] = {}  # the closest of each line
+found: dict[tuple[str, int], tuple[float, str]] = {}  # the closest on each line
 running = [""]
 
 
@@ -32,7 +32,7 @@ def note(file, line, ratio):
 
 
 def compared(left, symbol, right, file, line):
-    """left < right, noted; what are no numbers is only compared."""
+    """left < right, recorded; values that are not numbers are only compared."""
     try:
         small, large = (np.asarray(x, dtype=float) for x in ((left, right) if "<" in symbol else (right, left)))
         with np.errstate(all="ignore"):
@@ -45,7 +45,7 @@ def compared(left, symbol, right, file, line):
 
 
 class Comparisons(ast.NodeTransformer):
-    """Replaces comparisons inside assertions by calls of `compared`."""
+    """Replaces comparisons inside assertions by calls to `compared`."""
 
     def __init__(self, file):
         self.file, self.inside = file, 0

@@ -1,4 +1,4 @@
-"""The snake robot Aiko in MuJoCo: the same links, spheres, gains and gait, and MuJoCo's own contact."""
+"""The snake robot Aiko in MuJoCo: the same links, spheres, gains and gait, with MuJoCo's own contact model."""
 
 import jax
 import jax.numpy as jnp
@@ -12,8 +12,8 @@ from undula.gallery import aiko
 class Twin:
     """The robot of a gallery entry, at its start.
 
-    - `dt` [s]: MuJoCo's proportional gains are explicit, so that it must be small; `changes`: of the entry's parameters.
-    - `stiff`: contacts that give way within 2 ms rather than 20, and friction that is ten times as stiff as they are.
+    - `dt` [s]: must be small, since MuJoCo's proportional gains are explicit; `changes`: of the entry's parameters.
+    - `stiff`: contacts with a time constant of 2 ms instead of 20, and friction ten times as stiff as the contacts.
     """
 
     def __init__(self, name: str, seconds: float, dt: float = 1 / 4000, stiff: bool = False, **changes):
@@ -37,7 +37,7 @@ class Twin:
 
 
 def _targets(p: dict, soft: bool, times: np.ndarray) -> np.ndarray:
-    """What the position servos are told: the reference, and its rate by way of the gains."""
+    """Targets of the position servos: the reference, plus its rate through the gains."""
     out = np.empty((len(times), 2 * (p["n"] - 1)))
     for k, (way, law) in enumerate(zip("hv", aiko.gait(p, soft))):
         value, rate = (np.asarray(x) for x in jax.jit(jax.vmap(lambda t, law=law: law(t)[:2]))(jnp.asarray(times)))
@@ -46,7 +46,7 @@ def _targets(p: dict, soft: bool, times: np.ndarray) -> np.ndarray:
 
 
 def xml(p: dict, dt: float, stiff: bool) -> str:
-    """The robot in MuJoCo's language."""
+    """The robot as MuJoCo XML."""
     L, r, s, m = p["length"], p["radius"], p["sphere_offset"], p["mass"] / p["n"]
     inertia = f"{p['inertia_long']} {p['inertia_across']} {p['inertia_across']}"
 

@@ -1,4 +1,4 @@
-"""Robots of example-robot-data, described by their URDF file to undula and to Pinocchio."""
+"""Robots of example-robot-data, loaded from their URDF files by undula and by Pinocchio."""
 
 import sysconfig
 import warnings
@@ -18,14 +18,21 @@ def find(name):
 
 
 def load(path, **options):
-    """The system, whatever defects its file has."""
+    """The system, even if its file has defects."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", un.UndulaWarning)
         return un.load_urdf(path, **options)
 
 
+def undamped(system):
+    """The same without dampers, which Pinocchio ignores."""
+    if "dampers" not in [name for _, names in system.labels.elements for name in names]:
+        return system
+    return system.replace_element("dampers", damping=np.zeros(len(system.element("dampers").damping)))
+
+
 def mimics(path):
-    """{joint: (leader, multiplier, offset)} as the file says."""
+    """{joint: (leader, multiplier, offset)} as given in the file."""
     out = {}
     for joint in ET.parse(path).getroot().findall("joint"):
         m = joint.find("mimic")
@@ -46,7 +53,7 @@ class Twin:
 
     def __init__(self, path, base):
         self.system = load(path, base=base)
-        self.system = self.system.replace(damping=np.zeros(self.system.nv))
+        self.system = undamped(self.system)
         root = (pin.JointModelFreeFlyer(),) if base == "free" else ()
         self.model = pin.buildModelFromUrdf(str(path), *root)
         self.data = self.model.createData()
@@ -87,7 +94,7 @@ class Twin:
 
 
 def reference(twin, state, acceleration, efforts, body):
-    """What Pinocchio says about a state, by name of the quantity."""
+    """Pinocchio's results for a state, by name of the quantity."""
     model, data, C = twin.model, twin.data, twin.C
     q, v = twin.configuration(state), twin.velocity(state.base_twist, state.v)
     out = {}
@@ -102,11 +109,11 @@ def reference(twin, state, acceleration, efforts, body):
     M = np.triu(pin.crba(model, data, q))
     out["mass matrix"] = C.T @ (M + np.triu(M, 1).T) @ C
     tau = np.concatenate([np.zeros(twin.m), efforts])
-    if twin.followers:  # Pinocchio has no forward dynamics of mimics: the dense equations, projected
+    if twin.followers:  # Pinocchio has no forward dynamics for mimics: use the dense equations, projected
         out["forward"] = np.linalg.solve(out["mass matrix"], tau - C.T @ pin.rnea(model, data, q, v, 0 * v))
     else:
         out["forward"] = C.T @ pin.aba(model, data, q, v, C @ tau)
-    # Pinocchio leaves out what is fixed to the world
+    # Pinocchio omits bodies fixed to the world
     still = model.inertias[0]
     pin.computeCentroidalMomentum(model, data, q, v)
     moving = pin.computeTotalMass(model)

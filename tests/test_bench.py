@@ -1,4 +1,4 @@
-"""The numbers of the pages are those of the benchmarks' results, and nowhere else is a speed claimed."""
+"""The numbers on the pages are those of the benchmark results, and no speed is claimed elsewhere."""
 
 import json
 import re
@@ -14,7 +14,7 @@ ROOT = Path(__file__).parents[1]
 
 
 def test_pages_have_the_numbers_of_the_results():
-    """Once results are recorded, all that the pages need are, none of a quick run, and the pages agree with them."""
+    """Recorded results include all that the pages need, none from a quick run, and the pages agree with them."""
     found = report.results()
     changed, _ = report.pages(found)
     assert not changed, f"run benchmarks/report.py: {', '.join(p.name for p in changed)}"
@@ -57,7 +57,7 @@ def test_a_block_is_made_of_its_results():
         ("1.803", 1.9, "1.900"),
         ("22.0", 21.9, "21.9"),
         ("6e-10", 9e-12, "6e-10"),  # rounding errors
-        ("1.2e-4", 1.3e-4, "1.2e-4"),  # a size
+        ("1.2e-4", 1.3e-4, "1.2e-4"),  # an order of magnitude
         ("1.2e-4", 5e-4, "5.0e-4"),
         ("about 6", 5.4, "about 6"),
         ("about 6", 3.2, "about 3"),

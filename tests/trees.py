@@ -8,7 +8,6 @@ import pinocchio as pin
 import undula as un
 
 KINDS = ("Revolute", "Prismatic", "Helical", "Cylindrical", "Universal", "Spherical", "Planar", "Free")
-CONFIGURATION = {"screw": 1, "cylindrical": 2, "universal": 2, "planar": 3, "spherical": 4, "free": 7}
 
 
 def random_rotation(rng):
@@ -22,7 +21,7 @@ def unit(rng, n=3):
 
 def random_inertia(rng):
     A = rng.normal(size=(3, 3))
-    J = A @ A.T  # a covariance: inertias made from one always obey the triangle inequality
+    J = A @ A.T  # a covariance: inertias made from one always satisfy the triangle inequality
     return np.trace(J) * np.eye(3) - J
 
 
@@ -81,11 +80,13 @@ def random_pair(
     options=None,
     gravity=True,
     spare=None,
+    pushed=None,
 ):
-    """A random `Pair` with one joint a kind; parents[j] is the body that carries body j + 1 (0 = base).
+    """A random `Pair` with one joint per kind; parents[j] is the body that carries body j + 1 (0 = base).
 
-    The parents must be in depth-first order, as Pinocchio and undula number joints alike only then. `options[j]`:
-    further arguments of the joint that carries body j; `spare[j]`: the same, unknown to Pinocchio (mimic).
+    The parents must be in depth-first order: only then do Pinocchio and undula number joints alike. `options[j]`:
+    further arguments of the joint that carries body j; `spare[j]`: the same, unknown to Pinocchio (mimic); `pushed`
+    (bodies, 6): wrenches on the bodies, in their frames, also unknown to Pinocchio.
     """
     options, spare = options or {}, spare or {}
     model = pin.Model()
@@ -117,6 +118,8 @@ def random_pair(
             joints.append(model.addJoint(joints[parent], theirs, at, f"j{j}"))
             places.append(pin.SE3.Identity())
         model.appendBodyToJoint(joints[j], pin.Inertia(m, c, I), places[j])
+    for k, wrench in enumerate([] if pushed is None else pushed):
+        b.add(un.forces.Load(f"b{k}", wrench[:3], wrench[3:], follows=True))
     return Pair(b.build(), model, joints, places, rooted)
 
 
@@ -131,7 +134,7 @@ def quaternion_to_pin(q):
 
 
 def to_pin(system, state, rooted=None):
-    """(q, v) of Pinocchio for a state of undula; with the base's first, if the model is rooted."""
+    """(q, v) of Pinocchio for a state of undula; those of the base come first if the model is rooted."""
     q, v = [], []
     if system.topology.base_role == "free" if rooted is None else rooted:
         q += [np.asarray(state.base.position), quaternion_to_pin(np.asarray(state.base.quaternion))]
@@ -139,19 +142,19 @@ def to_pin(system, state, rooted=None):
     iq = 0
     x = np.asarray(state.q)
     for kind in system.topology.link_kinds:
-        nq = CONFIGURATION[kind]
+        nq = kind.nq
         part = x[iq : iq + nq]
         iq += nq
-        if kind == "spherical":
+        if kind.name == "spherical":
             part = quaternion_to_pin(part)
-        elif kind == "free":
+        elif kind.name == "free":
             part = np.concatenate([part[:3], quaternion_to_pin(part[3:])])
         q.append(part)
     return np.concatenate([*q, []]), np.concatenate([*v, np.asarray(state.v)])
 
 
 def random_state(rng, system):
-    """Any state, the twist of a free base within its group."""
+    """A random state, with the twist of a free base within its group."""
     top = system.topology
     free = top.base_role == "free"
     twist = np.zeros(6)

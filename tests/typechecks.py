@@ -1,4 +1,4 @@
-"""The type checker that the tests run the package under: beartype, with an int accepted where a float is asked for."""
+"""The type checker used for the package in the tests: beartype, with int accepted where float is declared."""
 
 from beartype import BeartypeConf, beartype
 

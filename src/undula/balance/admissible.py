@@ -1,48 +1,51 @@
-"""Putting a system onto its constraints before it moves: closing the gaps, finding admissible velocities."""
+"""Making a state satisfy its constraints before a run: closing the gaps, finding admissible velocities."""
 
 from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
 
-from undula.balance.reduced import hold, settle
+from undula.balance.look import hold, settle
+from undula.balance.rows import has_gaps
 from undula.core.errors import UndulaError
-from undula.model.links import links_of
-from undula.model.system import State, System, displaced
+from undula.model.prepare import prepare
+from undula.model.state import State, displaced
+from undula.model.system import System
 from undula.numerics.quick import quickly_compiled
 
-CLOSED = 1e-11  # what remains of a gap that is closed [m or rad]
-COMPATIBLE = 1e-7  # what may remain of a row when the driven motion is compatible [m/s or rad/s]
-NEARBY = 1e-4  # how far from a singular start its limit is looked for [s]
+CLOSED = 1e-11  # a gap below this is closed [m or rad]
+COMPATIBLE = 1e-7  # tolerance on the rows for a compatible driven motion [m/s or rad/s]
+NEARBY = 1e-4  # time after a singular start at which its limit is evaluated [s]
 
 
 @quickly_compiled
 def _gaps(system: System, state: State, t: Any):
-    held = hold(system, links_of(system), t, state)
-    left = held.rows.A @ jnp.concatenate([held.state.base_twist, held.state.v]) + held.rows.driven
-    return held.state, held.rows.gap, left, held.space.rank, held.space.left
+    held = hold(prepare(system), t, state)
+    at = held.snap.state
+    left = held.rows.A @ at.velocity + held.rows.driven
+    return at, held.rows.gap, left, held.space.rank, held.space.left
 
 
 @quickly_compiled
 def _ahead(system: System, state: State, moved: State, t: Any, ahead: Any):
-    """Velocities and rank after a time `ahead` of moving as `moved` does."""
-    at = displaced(system.topology, state, ahead * moved.base_twist, ahead * moved.v)
-    held = hold(system, links_of(system), t + ahead, State(at.base, at.q, moved.base_twist, moved.v))
-    return held.state, held.space.rank
+    """State with its velocities, and rank, after moving for a time `ahead` [s] with the velocities of `moved`."""
+    at = displaced(system.topology, state, ahead * moved.velocity)
+    held = hold(prepare(system), t + ahead, at.with_velocity(moved.velocity))
+    return held.snap.state, held.space.rank
 
 
 @quickly_compiled
 def _closer(system: System, state: State, t: Any) -> State:
-    return settle(system, links_of(system), t, state)
+    return settle(prepare(system), t, state)
 
 
 def assemble(system: System, state: State, t: float = 0.0, iterations: int = 60) -> State:
-    """The state with the gaps of its constraints closed by moving what is not driven (Newton's method, from a rough guess).
+    """The state with the gaps of its constraints closed by moving undriven coordinates (Newton's method, from a rough guess).
 
-    Driven coordinates are put where their laws say at time t [s]. Raises `UndulaError` with what remains if it does not close.
+    Driven coordinates are set by their laws at time t [s]. Raises `UndulaError` with the remaining gaps if they do not close.
     """
     time = jnp.asarray(float(t))
-    if not any(group.gaps for group in system.ideal):
+    if not has_gaps(system.ideal):
         return state
     best, size = state, np.inf
     for _ in range(iterations):
@@ -62,7 +65,7 @@ def assemble(system: System, state: State, t: float = 0.0, iterations: int = 60)
 
 
 def _worst(system: System, left: Any, kernel: Any) -> str:
-    """The rows that are violated most, by how much, and those that they contradict (rows of the left kernel)."""
+    """The rows with the largest violations, the violations, and the rows they contradict (from the left kernel)."""
     left, kernel = np.asarray(left), np.asarray(kernel)
     order = [k for k in np.argsort(-np.abs(left))[:4] if abs(left[k]) > 1e-12]
     words = [f"{system.row_names[k]} by {abs(left[k]):.3g}" for k in order]
@@ -72,10 +75,10 @@ def _worst(system: System, left: Any, kernel: Any) -> str:
 
 
 def admissible(system: System, state: State, t: float = 0.0) -> State:
-    """The state with gaps closed and velocities that satisfy the constraints, the driven ones as their laws say.
+    """The state with gaps closed and velocities that satisfy the constraints, the driven ones set by their laws.
 
-    If the start is singular, so that the rows leave open what they give an instant later, the limit is taken. A driven
-    motion that the rows do not allow is refused, unless the system was built for least squares.
+    At a singular start, where the rows determine less than an instant later, the limit is taken. A driven motion that violates
+    the rows is refused, unless the system was built for least squares.
     """
     if not system.ideal:
         return state
@@ -90,13 +93,12 @@ def admissible(system: System, state: State, t: float = 0.0) -> State:
         )
     ahead = [_limit(system, held, t, k * NEARBY) for k in (1, 2)]
     if int(rank) < min(int(r) for _, r in ahead):
-        twist, v = (2 * getattr(ahead[0][0], x) - getattr(ahead[1][0], x) for x in ("base_twist", "v"))
-        held = State(held.base, held.q, twist, v)
+        held = held.with_velocity(2 * ahead[0][0].velocity - ahead[1][0].velocity)
     return held
 
 
 def _limit(system: System, state: State, t: float, ahead: float) -> tuple[State, Any]:
-    """Velocities a moment later, and the rank there."""
+    """Velocities a time `ahead` [s] later, and the rank there."""
     moved, rank = state, 0
     for _ in range(4):
         moved, rank = _ahead(system, state, moved, jnp.asarray(float(t)), jnp.asarray(ahead))

@@ -1,4 +1,4 @@
-"""The class of a system: which of the field's problems it is (document 000, Table 3.1; document 001, section III)."""
+"""Classification of a system by the type of its problem (document 000, Table 3.1; document 001, section III)."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -6,29 +6,30 @@ from typing import Any
 import jax.numpy as jnp
 import numpy as np
 
-from undula.balance.reduced import unknown_velocities
-from undula.balance.rows import rows_of, tree_of
-from undula.model.links import links_of
-from undula.model.system import State, System
+from undula.balance.rows import rows_of
+from undula.model.prepare import prepare
+from undula.model.state import State
+from undula.model.system import System
 from undula.model.topology import GROUPS
 from undula.numerics.quick import quickly_compiled
 from undula.numerics.row_space import TOLERANCE
 from undula.tree.driven import driven_motion
+from undula.tree.snapshot import place
 
 
 @dataclass(frozen=True)
 class Class:
-    """What moves a system, what holds it, and which model gives its motion.
+    """How a system is actuated and constrained, and which model determines its motion.
 
     - `constraint`: "unconstrained", "under-constrained", "fully constrained" or "over-constrained".
     - `actuation`: of the base by driven wheels: "", "fully actuated" or "partially actuated".
-    - `motion`: "kinematic" (the rows give all unknown velocities) or "dynamic".
+    - `motion`: "kinematic" (the rows determine all unknown velocities) or "dynamic".
     - `statics`: "isostatic" (reactions are unique), "hyperstatic" (they are not), or "" without constraints.
     - `rows`, `m`, `m_locked`, `unknown`: number of rows, rank of the rows over all velocities (m), over the unknown ones
-      (m degree), and the number of the latter (n + s_p); `base_rank`: rank of the rows on the base alone.
-    - `kinematic`, `dynamic`: the passive coordinates that follow from the rows, and those that do not.
-    - `residual`: largest velocity that remains when the driven motion is not compatible with the rows [m/s or rad/s].
-    - `tolerance`: relative, of the ranks; `problem`: the whole in words.
+      (m degree), and the number of the latter (n + s_p); `base_rank`: rank of the rows over the base twist alone.
+    - `kinematic`, `dynamic`: the passive coordinates that the rows determine, and those that they do not.
+    - `residual`: largest remaining violation of a row if the driven motion is not compatible with them [m/s or rad/s].
+    - `tolerance`: relative tolerance of the ranks; `problem`: the class in words.
     """
 
     constraint: str
@@ -53,7 +54,7 @@ class Class:
 def classify(system: System, state: State | None = None, t: float | None = None) -> Class:
     """The class at a configuration and time [s].
 
-    Without a time it is the general one: the largest ranks met at the start and shortly after it, because many gaits
+    Without a time, the generic class: the one with the largest ranks at the start and shortly after, because many gaits
     start in a singular shape.
     """
     state = system.state() if state is None else state
@@ -65,13 +66,14 @@ def classify(system: System, state: State | None = None, t: float | None = None)
 
 @quickly_compiled
 def _rows(system: System, state: State, t: Any):
-    state, _ = driven_motion(system, t, state)
-    rows = rows_of(system.ideal, system, state, tree_of(system, links_of(system), state), t)
-    return rows.A, rows.driven, jnp.concatenate([state.base_twist, state.v])
+    prepared = prepare(system)
+    state, known = driven_motion(system, t, state)
+    rows = rows_of(prepared, place(prepared, t, state, known))
+    return rows.A, rows.driven, state.velocity
 
 
 def _rank(A: np.ndarray) -> int:
-    """Rank with rows of unit length."""
+    """Rank after scaling the rows to unit length."""
     size = np.linalg.norm(A, axis=1, keepdims=True)
     A = A / np.where(size > 1e-14, size, 1.0)
     return int(np.linalg.matrix_rank(A, tol=TOLERANCE)) if A.size else 0
@@ -80,12 +82,12 @@ def _rank(A: np.ndarray) -> int:
 def _at(system: System, state: State, t: float) -> Class:
     top = system.topology
     A, explicit, u = (np.asarray(x) for x in _rows(system, state, jnp.asarray(float(t))))
-    which = unknown_velocities(system)
+    which = system.topology.unknown
     others = np.setdiff1d(np.arange(A.shape[1]), which)
-    known = explicit + A[:, others] @ u[others]  # the part of the driven motion and of laws inside constraints
+    known = explicit + A[:, others] @ u[others]  # contribution of the driven motion and of laws inside constraints
     names = system.row_names[: len(A)]
     turning, driven = _turning(system)
-    # rows that only say how fast a passive wheel turns are no constraint of the vehicle
+    # rows that only determine how fast a passive wheel turns do not constrain the vehicle
     shape = np.array([name not in turning for name in names], dtype=bool)
     sides = shape & np.array([name not in driven for name in names], dtype=bool)
     base = list(GROUPS[top.base_group]) if top.base_role == "free" else []
@@ -141,18 +143,18 @@ def _turning(system: System) -> tuple[set[str], set[str]]:
     passive: set[str] = set()
     driven: set[str] = set()
     for group in system.ideal:
-        labels = group.form.labels
+        labels, turned = group.form.labels, group.form.turned
         for places, coordinates in zip(group.rows, group.coordinates):
-            for label, place in zip(labels, places):
-                if label not in ("roll", "roller") or not hasattr(group.form, "rolls"):
-                    continue
-                free = group.form.rolls == "coordinate" and system.topology.roles[coordinates[-1]] != "driven"
-                (passive if free else driven).add(system.row_names[place])
+            for label, row in zip(labels, places):
+                if label in turned:
+                    axle = turned[label]
+                    free = axle is not None and system.topology.roles[coordinates[axle]] != "driven"
+                    (passive if free else driven).add(system.row_names[row])
     return passive, driven
 
 
 def _determined(A: np.ndarray) -> np.ndarray:
-    """Which unknowns the rows fix: those on which the kernel of A has no component."""
+    """Which unknowns the rows determine: those on which the kernel of A has no component."""
     if not A.size:
         return np.zeros(A.shape[1], bool)
     _, s, Vt = np.linalg.svd(A)
@@ -163,7 +165,7 @@ def _determined(A: np.ndarray) -> np.ndarray:
 def _without(system: System) -> Class:
     """The class of a tree without constraints."""
     top = system.topology
-    n = len(unknown_velocities(system))
+    n = len(system.topology.unknown)
     roles = set(top.roles)
     if roles == {"driven"}:
         shape = "driven shape"
@@ -173,7 +175,7 @@ def _without(system: System) -> Class:
         shape = "free shape" if roles else "no shape"
     if top.base_role == "free":
         word = "unconstrained"
-        weightless = not any(float(x) for x in system.gravity)
+        weightless = not any("field" in g.does for g in system.forces)
         if roles == {"driven"}:
             first = "mechanical connection from rest, locomotion dynamics otherwise"
             model = first if weightless else "locomotion dynamics"
@@ -188,6 +190,6 @@ def _without(system: System) -> Class:
         else:
             model = "hybrid dynamics" if "driven" in roles or top.base_role == "driven" else "forward dynamics"
         problem = f"manipulator, {where}, {shape}: {model}"
-    passive = tuple(name for name, role in zip(top.coordinates, top.roles) if role != "driven")
+    passive = tuple(name for name, role in zip(system.coordinate_names, top.roles) if role != "driven")
     motion = "dynamic" if n else "kinematic"
     return Class(word, "", motion, "", 0, 0, 0, n, 0, (), passive, 0.0, TOLERANCE, problem)

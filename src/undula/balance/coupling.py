@@ -1,81 +1,62 @@
-"""Which efforts change with which coordinates: on different branches of a tree they do not, and differences can share a
-residual (Curtis, Powell and Reid, 1974)."""
-
-from typing import NamedTuple
+"""Sparsity of the tangent: which efforts depend on which coordinates; different branches of a tree are independent."""
 
 import numpy as np
-from jaxtyping import Array, Float
 
-from undula.balance.reduced import unknown_velocities
+from undula.model.packing import Group
+from undula.model.sites import MovingSection, PackedSite
 from undula.model.system import System
-from undula.numerics.pick import pick
+from undula.numerics.pattern import Pattern, dense_pattern, pattern_of
 
 
-class Pattern(NamedTuple):
-    """What is independent of what among n unknowns and as many efforts.
-
-    - `blocks` (b, m): the unknowns, a row for each set that shares no effort with the others; one row of all of them unless
-      these sets are equally many.
-    - `couples` (b, m, m): in a block, the row's effort changes with the column's unknown.
-    - `colours` (b, m): unknowns of one colour change no effort in common; `count`: of the colours.
-    """
-
-    blocks: np.ndarray
-    couples: np.ndarray
-    colours: np.ndarray
-    count: int
-
-    def split(self, x: Float[Array, "n"]) -> Float[Array, "b m"]:
-        """A vector over the unknowns, block by block."""
-        return pick(x, self.blocks)
-
-    def join(self, x: Float[Array, "b m"]) -> Float[Array, "n"]:
-        """The inverse of `split`."""
-        return pick(x.reshape(-1), np.argsort(self.blocks.reshape(-1)))
-
-
-def pattern(system: System, separable: bool = True) -> Pattern:
-    """Of the unknown velocities of a system. Constraints, or efforts of any dependence (not `separable`), couple all."""
-    which = unknown_velocities(system)
+def pattern(system: System) -> Pattern:
+    """Pattern over the unknown velocities. Constraints, mimics, and elements that see the whole state couple all of them."""
+    which = system.topology.unknown
     n = len(which)
-    if system.constrained or not separable or system.topology.mimics:
-        return Pattern(np.arange(n)[None], np.ones((1, n, n), bool), np.arange(n)[None], n)
-    on_path = _moves(system)[:, which]  # (links, n)
-    below = on_path.astype(float)
-    couples = (below.T @ below) > 0  # some link is moved by both
-    for drive in system.efforts:  # a controller may use all the coordinates that it was given
-        own = np.flatnonzero(np.isin(which, 6 + np.array(drive.which)))
-        couples[np.ix_(own, own)] = True
-    shared = (couples.astype(float).T @ couples.astype(float)) > 0  # some effort changes with both
-    colours = np.full(n, -1)
-    for j in range(n):
-        taken = set(colours[:j][shared[j, :j]])
-        colours[j] = next(c for c in range(n) if c not in taken)
-    blocks = _components(couples)
-    within = np.stack([couples[np.ix_(b, b)] for b in blocks])
-    return Pattern(blocks, within, colours[blocks], int(colours.max(initial=-1)) + 1)
+    if system.constrained or system.topology.mimics or any(g.form.wants_whole for g in system.forces):
+        return dense_pattern(n)
+    moves = _moves(system)
+    below = moves[:, which].astype(float)  # (links, n)
+    couples = (below.T @ below) > 0  # both move some link
+    for group in system.forces:
+        for k in range(group.size):
+            own = np.flatnonzero(_seen(system, group, k, moves)[which])
+            couples[np.ix_(own, own)] = True  # an element's efforts may depend on everything it sees
+    return pattern_of(couples)
 
 
-def _components(couples: np.ndarray) -> np.ndarray:
-    """The unknowns by what they are coupled to, directly or not, one row a set; a single row if the sets differ in size."""
-    from scipy.sparse.csgraph import connected_components
+def _seen(system: System, group: Group, k: int, moves: np.ndarray) -> np.ndarray:
+    """(6 + nv,) booleans: the velocities that move an element's sites, and those of its coordinates."""
+    out = np.zeros(6 + system.nv, bool)
+    out[6 + np.array(group.coordinates[k], dtype=int)] = True
+    for site in group.sites:
+        out |= _at_site(system, site, k, moves)
+    if group.along:
+        g, m = group.rods[k]
+        rods = system.rods[g]
+        out |= moves[np.array(rods.links[m])].any(0)
+    return out
 
-    count, label = connected_components(couples, directed=False)
-    sets = [np.flatnonzero(label == k) for k in range(count)]
-    return np.stack(sets) if len({len(x) for x in sets}) == 1 else np.arange(len(couples))[None]
+
+def _at_site(system: System, site: PackedSite, k: int, moves: np.ndarray) -> np.ndarray:
+    top = system.topology
+    body = site.bodies[k]
+    out = moves[top.link_of_body[body]].copy() if body < top.body_count else np.zeros(6 + system.nv, bool)
+    if site.section is not None:
+        own = site.section if isinstance(site.section, MovingSection) else site.section.pieces
+        out[6 + system.nv - own.total + np.array(own.coordinates[k])] = True
+    return out
 
 
 def _moves(system: System) -> np.ndarray:
-    """(links, 6 + nv) booleans: the velocity moves the link."""
+    """(links, 6 + nv) booleans: whether a velocity moves a link."""
     top = system.topology
-    links = len(top.link_parents) + 1
-    own = np.zeros((links, 6 + top.nv), bool)
+    own = np.zeros((top.link_count, 6 + top.nv), bool)
     own[0, :6] = True
     first = top.nv - top.strain_count
-    own[top.rate_link, 6 + np.arange(len(top.rate_link))] = True
+    own[top.rate_link, 6 + np.asarray(top.leaders, dtype=int)] = True
     for g in system.rods:
         for nodes, places in zip(g.links, g.coordinates):
-            own[np.ix_(nodes, 6 + first + np.array(places))] = True
+            own[np.ix_(np.array(nodes), 6 + first + np.array(places))] = True
     for l, parent in enumerate(top.link_parents, start=1):
         own[l] |= own[parent]
     return own

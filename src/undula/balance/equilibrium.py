@@ -1,47 +1,47 @@
-"""Equilibrium of a system: Newton's method with line search, continuation of the load, stability and natural modes.
+"""Equilibrium of a system: Newton's method with line search, load continuation, stability and natural modes.
 
-With constraints A u = 0, the efforts balance up to reactions: r = A^T lambda. lambda is the one that leaves least of r; the
-stiffness is that of the Lagrangian (efforts less the reactions, which stay as they are), in the directions Z that the
-constraints allow. Steps are a part in the rows that closes the gaps, and one in Z that balances.
+With constraints A u = 0, the efforts balance up to reactions: r = A^T lambda, with lambda by least squares. The stiffness is
+that of the Lagrangian (efforts less the reactions, at constant lambda), in the directions Z that the constraints allow. A step
+has one part in the row space, which closes the gaps, and one in Z, which balances the efforts.
 """
 
-from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from undula.balance.dynamics import inertia_over_base, passive_efforts, relative
-from undula.balance.reduced import unknown_velocities
-from undula.balance.rows import rows_of, tree_of
+from undula.balance.assemble import field_of, linear_efforts
+from undula.balance.balance import Balance
+from undula.balance.rows import rows_of
 from undula.core.errors import UndulaError
-from undula.integrate.method import Motion
 from undula.joints.rod.pieces import refuse_overwound
-from undula.model.links import links_of
-from undula.model.system import State, System, displaced
+from undula.model.prepare import prepare
+from undula.model.state import Acceleration, State, displaced
+from undula.model.system import System
 from undula.numerics.newton import columns_of
 from undula.numerics.quick import quickly_compiled
 from undula.numerics.row_space import TOLERANCE
 from undula.tree.driven import driven_motion
+from undula.tree.snapshot import place, stand
 
-# What counts as the size of the efforts where hardly any are left: this part of those of a large displacement. With the default
-# tolerance, a residual of 1e-14 of them then passes, which is what rounding leaves.
+# Scale of the efforts where they nearly vanish: this fraction of those of a large displacement. With the default tolerance, a
+# residual of 1e-14 of the latter then passes, which is the rounding error.
 STRESS_FREE = 1e-4
-SMALLEST = 1e-3  # part of the load below which a continuation gives up
+SMALLEST = 1e-3  # load increment, relative to the full load, below which a continuation gives up
 
 
 class Equilibrium(NamedTuple):
     """A state at rest in which all efforts balance.
 
-    - `residual`: what is left of the balance, relative to the efforts, or of the gaps [m or rad], whichever is larger;
-      `iterations`: of Newton's method. If there are hardly any efforts, as in a loop without stress, it is relative to 1e-4
-      of those that a displacement by a radian, or by the length of the system, would take.
+    - `residual`: imbalance relative to the efforts, or gap [m or rad], whichever is larger. If the efforts nearly vanish, as
+      in a stress-free loop, it is relative to 1e-4 of those required for a displacement by a radian, or by the length of the
+      system. `iterations`: of Newton's method.
     - `stiffness` (m, m): tangent stiffness in the directions that can move; symmetric for dead loads.
-    - `lowest`: smallest eigenvalue of its symmetric part; it is stable if that is positive.
+    - `lowest`: smallest eigenvalue of its symmetric part; the equilibrium is stable if it is positive.
     - `directions` (n, m): these directions, as columns over the unknown (base directions, coordinates); the identity
       without constraints.
-    - `reactions` (rows,): of the constraints [N or N m], the shortest if they are not unique.
+    - `reactions` (rows,) of the constraints [N or N m], those of least norm if they are not unique.
     """
 
     state: State
@@ -57,30 +57,24 @@ class Equilibrium(NamedTuple):
         return self.lowest > 0
 
 
-class Modes(NamedTuple):
-    """Natural frequencies [rad/s], lowest first (negative: grows at that rate, not an oscillation), and shapes (n, m), as
-    columns over the unknown (base directions, coordinates), of unit modal mass."""
-
-    frequencies: np.ndarray
-    shapes: np.ndarray
-
-
 @quickly_compiled
 def _balance(system: System, state: State, t: Any, part: Any):
-    """Residual, its tangent, size of the efforts, rows, gaps, reactions; `part` of the loads acts, all of the elasticity."""
-    motion, which = Motion.of(system), unknown_velocities(system)
+    """Residual, its tangent, size of the efforts, rows, gaps, reactions; under the fraction `part` of the loads, with full
+    elasticity."""
+    prepared, which = prepare(system), system.topology.unknown
+    still = Acceleration.zero(system.nv)
+    field = field_of(prepared, t)
 
     def at(x):
-        u = jnp.zeros(6 + system.nv).at[which].set(x)
-        moved = displaced(system.topology, state, u[:6], u[6:])
-        return State(moved.base, moved.q, jnp.zeros(6), jnp.zeros(system.nv))
+        return displaced(system.topology, state, jnp.zeros(6 + system.nv).at[which].set(x)).at_rest()
 
     def needed(x):
-        efforts, size = motion.imbalance_at_rest(t, at(x))
-        elastic = -jnp.concatenate([jnp.zeros(6), passive_efforts(system, at(x))])
-        tree = tree_of(system, motion.links, at(x)) if system.ideal else None
-        rows = rows_of(system.ideal, system, at(x), tree, t)
-        return (part * efforts + (1 - part) * elastic)[which], rows.A[:, which], (size, rows.gap)
+        snap = stand(prepared, place(prepared, t, at(x), still, screws=bool(system.ideal)), field)
+        balance = Balance.of(prepared, snap, still=True)
+        efforts = balance.imbalance()
+        elastic = -jnp.concatenate([jnp.zeros(6), linear_efforts(prepared, t, at(x))])
+        rows = rows_of(prepared, snap)
+        return (part * efforts + (1 - part) * elastic)[which], rows.A[:, which], (balance.size(efforts), rows.gap)
 
     n = len(which)
     (r, A, (size, gap)), linear = jax.linearize(needed, jnp.zeros(n))
@@ -95,28 +89,32 @@ def _balance(system: System, state: State, t: Any, part: Any):
 
 @quickly_compiled
 def _moved(system: System, state: State, x: Any) -> State:
-    u = jnp.zeros(6 + system.nv).at[unknown_velocities(system)].set(x)
-    return displaced(system.topology, state, u[:6], u[6:])
+    return displaced(system.topology, state, jnp.zeros(6 + system.nv).at[system.topology.unknown].set(x))
 
 
 def equilibrium(
-    system: System, state: State | None = None, t: float = 0.0, tolerance: float = 1e-10, most: int = 100
+    system: System, state: State | None = None, t: float = 0.0, tolerance: float = 1e-10, max_iterations: int = 100
 ) -> Equilibrium:
-    """The equilibrium that Newton's method finds from a state; loads and laws as they are at time t [s].
+    """The equilibrium that Newton's method finds from a state, with loads and laws at time t [s].
 
-    Driven coordinates are where their laws put them; loops close, and wheels stay on the line along which they roll. Without a
-    given state, the load is increased from nothing, in steps as small as needed. If that, or Newton's method from the given
-    state, fails or finds an equilibrium that is not stable, a descent of the energy is tried, and then the other. Raises
-    `UndulaError` with what remains if all fail.
+    Driven coordinates are set by their laws; loops close, and wheels stay on the line along which they roll. Without a given
+    state, the load is increased from zero in adaptive steps. If that, or Newton's method from the given state, fails or finds
+    an unstable equilibrium, energy descent is tried, and then the other of the two. Raises `UndulaError` with the remaining
+    imbalance if all fail.
     """
     time = jnp.asarray(float(t))
     start = system.state() if state is None else state
     start = driven_motion(system, time, start)[0]
-    refuse_overwound(system, start.q, f"the start of the equilibrium of '{system.name}' cannot be represented")
-    start = State(start.base, start.q, jnp.zeros(6), jnp.zeros(system.nv))
+    refuse_overwound(
+        system.rods,
+        system.labels.rods,
+        start.q,
+        f"the start of the equilibrium of '{system.name}' cannot be represented",
+    )
+    start = start.at_rest()
     tries = [
-        lambda: _newton(system, start, time, 1.0, tolerance, most),
-        lambda: _newton(system, start, time, 1.0, tolerance, 4 * most, descend=True),
+        lambda: _newton(system, start, time, 1.0, tolerance, max_iterations),
+        lambda: _newton(system, start, time, 1.0, tolerance, 4 * max_iterations, descend=True),
         lambda: _increase(system, time, tolerance),
     ]
     if state is None:
@@ -129,7 +127,9 @@ def equilibrium(
     total, balanced = sum(x.iterations for x in found), [x for x in found if x.residual <= tolerance]
     if balanced:
         best = max(balanced, key=lambda x: x.stable)._replace(iterations=total)
-        refuse_overwound(system, best.state.q, f"the equilibrium of '{system.name}' cannot be represented")
+        refuse_overwound(
+            system.rods, system.labels.rods, best.state.q, f"the equilibrium of '{system.name}' cannot be represented"
+        )
         return best
     raise UndulaError(
         f"no equilibrium of '{system.name}' was found: {min(x.residual for x in found):.3g} of the efforts remains "
@@ -139,12 +139,12 @@ def equilibrium(
 
 
 def _increase(system: System, time: Any, tolerance: float) -> Equilibrium:
-    """The equilibrium that a load leads to which grows from nothing, in steps as small as needed."""
+    """The equilibrium reached by increasing the load from zero in adaptive steps."""
     bare = driven_motion(system, time, system.state())[0]
     at, done, step, count = bare, 0.0, 0.02, 0
     while True:
         part = min(1.0, done + step)
-        tried = _newton(system, at, time, part, tolerance, 8)  # more would mean a jump
+        tried = _newton(system, at, time, part, tolerance, 8)  # more iterations would mean a jump to another branch
         count += tried.iterations
         if tried.residual <= tolerance:
             at, done, step = tried.state, part, 2 * step
@@ -155,25 +155,25 @@ def _increase(system: System, time: Any, tolerance: float) -> Equilibrium:
 
 
 def _newton(
-    system: System, state: State, t: Any, part: float, tolerance: float, most: int, descend: bool = False
+    system: System, state: State, t: Any, part: float, tolerance: float, max_iterations: int, descend: bool = False
 ) -> Equilibrium:
-    """Newton's method with a line search on the residual; with `descend`, away from equilibria that are not stable."""
+    """Newton's method with a line search on the residual; with `descend`, away from unstable equilibria."""
 
     ranges = _ranges(system)
 
     def look(state):
         r, K, size, A, gap, reactions = (np.asarray(x) for x in _balance(system, state, t, jnp.asarray(part)))
-        size = max(size, STRESS_FREE * (np.abs(K) @ ranges).max(initial=0.0)) or 1.0
-        left = max(np.abs(r).max(initial=0.0) / size, np.abs(gap).max(initial=0.0))
+        scale = max(size, STRESS_FREE * (np.abs(K) @ ranges).max(initial=0.0)) or 1.0
+        left = max(np.abs(r).max(initial=0.0) / scale, np.abs(gap).max(initial=0.0))
         return _Point(state, left if np.isfinite(left) else np.inf, r, K, A, gap, reactions)
 
     at, count = look(state), 0
-    while tolerance < at.left < np.inf and count < most:
+    while tolerance < at.left < np.inf and count < max_iterations:
         closing, Z = _directions(at.A, at.gap)
         force, K = Z.T @ (at.r + at.K @ closing), Z.T @ at.K @ Z
         w, V = np.linalg.eigh((K + K.T) / 2) if K.size else (np.zeros(0), K)
         downhill = descend and w.min(initial=0.0) < 0
-        if downhill:  # every direction with the sign of a descent, and not too far
+        if downhill:  # absolute eigenvalues give a descent direction; the lower bound limits the step
             along = -V @ (V.T @ force / np.maximum(np.abs(w), 1e-3 * np.abs(w).max()))
         else:
             along = -np.linalg.lstsq(K, force, rcond=1e-13)[0]
@@ -197,17 +197,17 @@ def _newton(
 
 
 def _ranges(system: System) -> np.ndarray:
-    """How far the unknown directions may go, in their own units: a radian, the length of the system, a turn along it."""
+    """Typical large values of the unknowns, in their own units: a radian, the system's length, or one over that length."""
     lengths = [float(np.linalg.norm(x)) for x in np.asarray(system.joint_position)]
     lengths += [float(x) for g in system.rods for x in np.asarray(g.steps).sum(1)]
     size = max(lengths, default=0.0) or 1.0
     by_unit = {"m": size, "1/m": 1 / size}
-    units = ("m",) * 3 + ("rad",) * 3 + system.topology.units
-    return np.array([by_unit.get(units[k], 1.0) for k in unknown_velocities(system)])
+    units = ("m",) * 3 + ("rad",) * 3 + system.labels.units
+    return np.array([by_unit.get(units[k], 1.0) for k in system.topology.unknown])
 
 
 class _Point(NamedTuple):
-    """A configuration on the way: what is left, the balance and its tangent, rows, gaps and reactions."""
+    """An iterate: relative residual, imbalance and its tangent, rows, gaps and reactions."""
 
     state: State
     left: float
@@ -219,7 +219,7 @@ class _Point(NamedTuple):
 
 
 def _directions(A: np.ndarray, gap: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The shortest displacement (n,) that closes the gaps of the rows A (k, n), and what they leave free (n, m)."""
+    """The shortest displacement (n,) that closes the gaps of the rows A (k, n), and a basis (n, m) of their kernel."""
     n = A.shape[1]
     if not A.size or not np.all(np.isfinite(A)):
         return np.zeros(n), np.eye(n)
@@ -229,35 +229,5 @@ def _directions(A: np.ndarray, gap: np.ndarray) -> tuple[np.ndarray, np.ndarray]
 
 
 def tangent_stiffness(system: System, state: State, t: float = 0.0) -> Equilibrium:
-    """The state as it is, balanced or not, with its residual, tangent stiffness and the smallest eigenvalue of that."""
+    """The state as given, balanced or not, with its residual, its tangent stiffness and the smallest eigenvalue of that."""
     return _newton(system, state, jnp.asarray(float(t)), 1.0, 1.0, 0)
-
-
-def continuation(
-    family: Callable[[float], System], values: Sequence[float], state: State | None = None, tolerance: float = 1e-10
-) -> list[Equilibrium]:
-    """Equilibria of the systems `family(value)`, each found from the one before: load paths, buckling, snap-through.
-
-    Where an equilibrium is not stable (`stable`), the path went through a critical load.
-    """
-    out: list[Equilibrium] = []
-    for value in values:
-        guess = out[-1].state if out else state
-        out.append(equilibrium(family(value), guess, tolerance=tolerance))
-    return out
-
-
-@quickly_compiled
-def _inertia(system: System, state: State):
-    links = links_of(system)
-    rel = relative(system, links, state)
-    return inertia_over_base(system, links, rel, None, tuple(range(6)), unknown_velocities(system))
-
-
-def natural_modes(system: System, at: Equilibrium) -> Modes:
-    """Small undamped vibrations about an equilibrium."""
-    from scipy.linalg import eigh
-
-    Z = at.directions
-    square, shapes = eigh((at.stiffness + at.stiffness.T) / 2, Z.T @ np.asarray(_inertia(system, at.state)) @ Z)
-    return Modes(np.sign(square) * np.sqrt(np.abs(square)), Z @ shapes)

@@ -1,8 +1,8 @@
 """The `undula` command. It checks, calls the library and prints; it computes nothing itself.
 
 Exit status: 0 done; 2 bad input, with one sentence on stderr and nothing written; 3 the computation failed (the samples
-before the failure are saved) or is doubtful, or what was asked for could not be written; 130 interrupted by a signal,
-samples kept. What is slow to import is imported by the command that needs it.
+before the failure are saved) or is doubtful, or a requested file could not be written; 130 interrupted by a signal, samples
+kept. Modules that are slow to import are imported by the command that needs them.
 """
 
 import sys
@@ -53,13 +53,13 @@ UsageError: Any = typer.BadParameter.__bases__[0]  # newer versions of typer hav
 
 app = typer.Typer(name="undula", add_completion=False, pretty_exceptions_enable=False)
 
-Name = Annotated[str, typer.Argument(metavar="NAME", help="A name that `undula list` gives.")]
-File = Annotated[Path, typer.Argument(metavar="FILE.nc", help="A file that `undula run --out` wrote.")]
+Name = Annotated[str, typer.Argument(metavar="NAME", help="A name from `undula list`.")]
+File = Annotated[Path, typer.Argument(metavar="FILE.nc", help="A file written by `undula run --out`.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")]
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Runs the command with these arguments (those of the process by default), then exits."""
+    """Runs the command with these arguments (by default, those of the process), then exits."""
     with warnings.catch_warnings(), listening(), guarded_output() as output:
         warnings.showwarning = lambda message, *_, **__: complain(f"warning: {message}")
         warnings.filterwarnings("always", category=UndulaWarning)
@@ -106,12 +106,12 @@ def start(
         bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version.")
     ] = False,
 ) -> None:
-    """Locomotion dynamics: how robots and animals that change shape are moved by the world."""
+    """Locomotion dynamics: how robots and animals move by changing shape."""
 
 
 @app.command("list")
 def list_(as_json: AsJson = False) -> None:
-    """The gallery: name, one line, document and section, class."""
+    """Lists the gallery: name, summary, document and section, class."""
     from undula import gallery
     from undula.balance.classes import classify
 
@@ -127,7 +127,7 @@ def list_(as_json: AsJson = False) -> None:
 
 @app.command()
 def show(name: Name, as_json: AsJson = False) -> None:
-    """What a scenario is made of and what can be set: parameters, bodies, joints, roles, class."""
+    """Describes a scenario: parameters, bodies, joints, roles, class."""
     keep_compiled()
     found = describe(load_scenario(name))
     if as_json:
@@ -147,7 +147,7 @@ def show(name: Name, as_json: AsJson = False) -> None:
             if r[what]:
                 print(f"passive coordinates, {what}: {', '.join(r[what])}")
         if r["residual"] > r["tolerance"]:
-            print(f"the driven motion leaves {r['residual']:.3g} of the rows: it is not compatible with them")
+            print(f"the driven motion violates the rows by {r['residual']:.3g}: it is not compatible with them")
     columns = {"parameters": ["name", "default", "unit", "meaning", "allowed"], "bodies": ["name", "mass"]}
     columns |= {"joints": ["name", "type", "parent", "child"], "coordinates": ["name", "role", "unit"]}
     for what, keys in columns.items():
@@ -174,7 +174,7 @@ def run(
     as_json: AsJson = False,
     quiet: Annotated[bool, typer.Option("--quiet", help="No progress bar.")] = False,
 ) -> int:
-    """Simulates a scenario of the gallery, saves and draws what is asked for."""
+    """Simulates a scenario of the gallery, saves and draws what is requested."""
     from undula.record.partial import PartialFile
     from undula.scenario.scenario import run_scenario
 
@@ -194,7 +194,7 @@ def run(
             partial.offer(count, since)
         signals.stop_if_asked()
 
-    with redirect_stdout(sys.stderr):  # whatever a library prints must not get between us and the JSON
+    with redirect_stdout(sys.stderr):  # output of other libraries must not mix with the JSON
         try:
             with progress_bar(sys.stderr.isatty() and not (quiet or as_json)) as progress:
                 result = run_scenario(scenario, parameters, **times, progress=progress, on_samples=on_samples)
@@ -219,7 +219,9 @@ def run(
 @app.command()
 def plot(
     file: File,
-    out: Annotated[Path | None, typer.Option(metavar="DIR", help="Where to; FILE-plots by default.")] = None,
+    out: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="Folder for the figures; FILE-plots by default.")
+    ] = None,
 ) -> None:
     """Draws the standard figures of a saved run."""
     folder = out or file.with_name(f"{file.stem}-plots")
@@ -236,7 +238,7 @@ def view(
     file: File,
     port: Annotated[str, typer.Option(metavar="N", help="Port of the page on this machine.")] = "8080",
 ) -> None:
-    """Shows a saved run in 3D, on a page for the browser; Ctrl-C ends it."""
+    """Shows a saved run in 3D on a page for the browser; Ctrl-C ends it."""
     number = as_whole("port", port)
     if not 1 <= number <= 65535:
         raise UndulaError(f"port = {port} is not allowed; it must be a whole number from 1 to 65535.")
@@ -246,13 +248,13 @@ def view(
     current().raising = True
     try:
         serve(data, port=number, block=True)
-    except KeyboardInterrupt:  # the way to end it
+    except KeyboardInterrupt:  # the usual way to end it
         pass
 
 
 @app.command()
 def doctor(as_json: AsJson = False) -> None:
-    """Versions, devices, and whether the fast-loop option is active (some 10 s)."""
+    """Prints versions, devices, and whether the fast-loop option is active (takes about 10 s)."""
     from undula.cli.doctor import examine
 
     found = examine()

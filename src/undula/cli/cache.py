@@ -1,4 +1,4 @@
-"""Compiled programs are kept between runs of the command."""
+"""A cache of compiled programs between runs of the command."""
 
 import os
 import sys
@@ -7,7 +7,7 @@ from pathlib import Path
 
 from undula.cli.input import check_writable
 
-MOST = 500_000_000  # bytes of compiled programs that are kept; an entry of the gallery has about a million
+LIMIT = 500_000_000  # size of the cache in bytes; a gallery entry takes about a million
 
 
 def cache_folder() -> Path | None:
@@ -28,7 +28,7 @@ def cache_folder() -> Path | None:
 
 
 def keep_compiled() -> None:
-    """Makes JAX reuse what an earlier run compiled; without a folder to keep it in, all works as before."""
+    """Makes JAX reuse what earlier runs compiled; does nothing if there is no folder for the cache."""
     import jax
 
     folder = cache_folder()
@@ -44,11 +44,11 @@ def keep_compiled() -> None:
     jax.config.update("jax_persistent_cache_min_compile_time_secs", 0)  # many tiny programs take seconds together
 
 
-def trim(folder: Path, most: int = MOST) -> None:
-    """Removes the programs that were not used for the longest time, until the others take at most half of `most` bytes.
+def trim(folder: Path, limit: int = LIMIT) -> None:
+    """Removes the least recently used programs until the others take at most half of `limit` bytes.
 
-    Nothing is removed while all take less than `most`. JAX's own limit is not used: it needs another package, and looks at
-    every file whenever it keeps one.
+    Nothing is removed while all take less than `limit`. JAX's own limit is not used: it needs another package and examines
+    every file whenever it stores one.
     """
     found = []
     for path in folder.glob("*-cache"):
@@ -58,10 +58,10 @@ def trim(folder: Path, most: int = MOST) -> None:
             continue
         found.append((max(state.st_atime, state.st_mtime), state.st_size, path))
     total = sum(size for _, size, _ in found)
-    if total <= most:
+    if total <= limit:
         return
     for _, size, path in sorted(found):
-        if total <= most / 2:
+        if total <= limit / 2:
             break
         with suppress(OSError):
             path.unlink()

@@ -1,4 +1,4 @@
-"""Is this installation fast? Versions, devices, options, and a measurement that proves them."""
+"""Check of the installation: versions, devices, options, and a measurement of their effect."""
 
 import os
 import subprocess
@@ -14,9 +14,10 @@ import jax.numpy as jnp
 from undula.balance.dynamics import inverse_dynamics
 from undula.core.startup import FLAG, KEY, OPTION, fast_loops_active, given_flags
 from undula.core.version import __version__
-from undula.joints.joint import Revolute
+from undula.joints.screw import Revolute
 from undula.model.builder import Builder
-from undula.model.system import Acceleration, State, System
+from undula.model.state import Acceleration, State
+from undula.model.system import System
 
 PACKAGES = (
     "jax",
@@ -32,9 +33,9 @@ PACKAGES = (
     "rich",
 )
 CALLS = 20_000
-WORTHWHILE = 3.0  # a smaller gain means that the option does nothing: it brings tens
+WORTHWHILE = 3.0  # a smaller speed-up means that the option has no effect; typical values are in the tens
 
-# JAX starts before undula is imported, so undula cannot give it the option: the same measurement, without it
+# JAX starts before undula is imported, so undula cannot set the option: the same measurement without it
 WITHOUT = (
     "import warnings, jax; jax.devices(); warnings.simplefilter('ignore'); "
     "from undula.cli.doctor import microseconds; print(microseconds())"
@@ -42,7 +43,7 @@ WITHOUT = (
 
 
 def examine() -> dict[str, Any]:
-    """Everything that decides whether undula runs well here; takes some 10 s.
+    """Everything that determines whether undula runs well here; takes about 10 s.
 
     **Returns:**
 
@@ -70,7 +71,7 @@ def examine() -> dict[str, Any]:
 
 
 def judge(active: bool, x64: bool, ratio: float | None) -> tuple[bool, str]:
-    """Whether all is well, and a sentence that says so or what to do."""
+    """Whether all is well, and a sentence that says so or suggests a remedy."""
     if not active:
         return False, (
             "Loops are slow: JAX was started before undula was imported, or XLA_FLAGS names a file without the option; "
@@ -79,10 +80,10 @@ def judge(active: bool, x64: bool, ratio: float | None) -> tuple[bool, str]:
     if not x64:
         return False, "Numbers have 32 bits: something switched jax_enable_x64 off after undula was imported."
     if ratio is None:
-        return False, "The fast-loop option is set, but what it brings could not be measured on the CPU."
+        return False, "The fast-loop option is set, but its effect could not be measured on the CPU."
     if ratio < WORTHWHILE:
         return False, (
-            f"The fast-loop option is set but brings a factor of {ratio:.1f} only: this version of JAX may not know it."
+            f"The fast-loop option is set, but loops are only {ratio:.1f} times faster: this version of JAX may ignore it."
         )
     return (
         True,
@@ -91,7 +92,7 @@ def judge(active: bool, x64: bool, ratio: float | None) -> tuple[bool, str]:
 
 
 def microseconds(links: int = 11) -> float:
-    """Time of one inverse dynamics of a chain, inside a compiled loop on the CPU [us]; the best of three."""
+    """Time of one inverse dynamics of a chain, inside a compiled loop on the CPU [us]; best of three."""
     with jax.default_device(jax.devices("cpu")[0]):
         system = _chain(links)
         state = system.state(position=jnp.linspace(-0.5, 0.5, links), velocity=jnp.linspace(1.0, -1.0, links))
@@ -100,7 +101,7 @@ def microseconds(links: int = 11) -> float:
 
 
 def without_option(flags: str) -> str:
-    """The value of XLA_FLAGS without the fast-loop option; everything else stays."""
+    """The value of XLA_FLAGS without the fast-loop option; everything else is kept."""
     words = []
     for word in flags.split():
         name, _, value = word.partition("=")
@@ -114,7 +115,7 @@ def without_option(flags: str) -> str:
 def _microseconds_here() -> float | None:
     try:
         return microseconds()
-    except RuntimeError:  # JAX was told to leave the CPU alone (JAX_PLATFORMS)
+    except RuntimeError:  # the CPU is disabled in JAX (JAX_PLATFORMS)
         return None
 
 
@@ -122,8 +123,8 @@ def _microseconds_without() -> float | None:
     environment = os.environ | {
         "XLA_FLAGS": without_option(given_flags()[0]),
         "JAX_PLATFORMS": "cpu",
-        "JAX_ENABLE_COMPILATION_CACHE": "false",  # nothing that was compiled with the option
-        "PYTHONPATH": os.pathsep.join(p for p in sys.path if p),  # the undula that is being examined
+        "JAX_ENABLE_COMPILATION_CACHE": "false",  # no programs that were compiled with the option
+        "PYTHONPATH": os.pathsep.join(p for p in sys.path if p),  # the undula under examination
     }
     command = [sys.executable, "-c", WITHOUT]
     try:
@@ -153,7 +154,7 @@ def _chain(links: int) -> System:
 
 @jax.jit
 def _loop(system: System, state: State) -> State:
-    # each call starts from what the one before it gave, so that nothing can be moved out of the loop
+    # each call starts from the result of the previous one, so that nothing can be moved out of the loop
     def body(_, state):
         efforts = inverse_dynamics(system, state, Acceleration(jnp.zeros(6), state.v)).v
         return State(state.base, state.q + 1e-9 * efforts, state.base_twist, state.v - 1e-9 * efforts)

@@ -1,4 +1,4 @@
-"""What the user gave: checked before anything runs, refused in one sentence."""
+"""Input of the user: checked before anything runs, refused in one sentence."""
 
 import difflib
 import errno
@@ -38,7 +38,7 @@ def parse_settings(pairs: Sequence[str]) -> dict[str, str]:
 
 
 def as_number(name: str, text: str | None) -> Any:
-    # parsed here and not by typer, so that the sentence is ours; ranges are checked by the library
+    # parsed here and not by typer, for a uniform error message; the library checks ranges
     if text is None:
         return None
     try:
@@ -55,7 +55,7 @@ def as_whole(name: str, text: str | None) -> Any:
 
 
 def check_outputs(out: Path | None, plot: Path | None, html: Path | None) -> None:
-    """Refuses what cannot be written, before anything is computed."""
+    """Refuses files that cannot be written, before anything is computed."""
     if out is not None:
         if out.suffix != ".nc":
             raise UndulaError(f"out = {out} is not allowed; the name must end in .nc.")
@@ -82,7 +82,7 @@ def check_file(name: str, path: Path) -> None:
 
 
 def check_folder(name: str, path: Path) -> None:
-    """The folder may not exist yet, but it must be possible to make it."""
+    """Refuses a folder that neither exists nor can be created."""
     try:
         first = next(p for p in (path, *path.absolute().parents) if p.exists())
         if not first.is_dir():
@@ -99,7 +99,7 @@ def _refusal(name: str, path: Path, error: OSError) -> UndulaError:
 
 
 def check_writable(folder: Path) -> None:
-    # permission bits do not tell (read-only disks, root), so try: the file has no name or is removed at once
+    # permission bits are not reliable (read-only disks, root), so try: the file has no name or is removed at once
     tempfile.TemporaryFile(dir=folder).close()
 
 

@@ -1,4 +1,4 @@
-"""What the user gets: files, tables, JSON, a progress bar."""
+"""Output for the user: files, tables, JSON, a progress bar."""
 
 import json
 import math
@@ -23,7 +23,7 @@ def describe(scenario: "Scenario") -> dict[str, Any]:
     from undula.model.system import State
 
     setup = scenario.setup()
-    top = setup.system.topology
+    top, labels = setup.system.topology, setup.system.labels
     state = setup.state if isinstance(setup.state, State) else setup.state(setup.system)
     found = classify(setup.system, state)
     return {
@@ -39,22 +39,24 @@ def describe(scenario: "Scenario") -> dict[str, Any]:
             {k: getattr(p, k) for k in ("name", "default", "unit", "meaning", "allowed", "low", "high", "choices")}
             for p in scenario.parameters
         ],
-        "base": {"name": top.bodies[0], "role": top.base_role, "group": top.base_group},
-        "bodies": [{"name": n, "mass": float(m)} for n, m in zip(top.bodies, setup.system.mass)],
+        "base": {"name": labels.bodies[0], "role": top.base_role, "group": top.base_group},
+        "bodies": [{"name": n, "mass": float(m)} for n, m in zip(labels.bodies, setup.system.mass)],
         "joints": [
-            {"name": n, "type": t, "parent": top.bodies[p], "child": c}
-            for n, t, p, c in zip(top.joints, top.joint_types, top.parents, top.bodies[1:])
+            {"name": n, "type": t, "parent": labels.bodies[p], "child": c}
+            for n, t, p, c in zip(labels.joints, labels.joint_types, top.parents, labels.bodies[1:])
         ],
-        "coordinates": [{"name": n, "role": r, "unit": u} for n, r, u in zip(top.coordinates, top.roles, top.units)],
+        "coordinates": [
+            {"name": n, "role": r, "unit": u} for n, r, u in zip(labels.coordinates, top.roles, labels.units)
+        ],
     }
 
 
 def write(
     data: Any, report: dict[str, Any], out: Path | None, plot: Path | None, html: Path | None, signals: "Signals"
 ) -> None:
-    """Writes what was asked for and reports the files; a full disk is a failure, not bad input.
+    """Writes the requested files and reports them; a full disk is a failure, not bad input.
 
-    The samples are written whatever signals come; the signal after the one that stopped the run leaves out the pictures.
+    The samples are written whatever signals arrive; one more signal after the one that stopped the run skips the figures.
     """
     files = report["files"]
     enough = 2 if report["status"] == "interrupted" else 1
@@ -90,7 +92,7 @@ def _draw_page(data: Any, path: Path) -> str:
 
 
 def empty_report(name: str, parameters: dict[str, Any], times: dict[str, Any]) -> dict[str, Any]:
-    """What a run reports, before it is known."""
+    """The report of a run before there are results."""
     return {
         "scenario": name,
         "parameters": parameters,
@@ -109,7 +111,7 @@ def empty_report(name: str, parameters: dict[str, Any], times: dict[str, Any]) -
 
 
 def results(result: "ScenarioRun") -> dict[str, Any]:
-    """What was done, which is not always what was asked for: `t_end` is the time of the last sample."""
+    """What was actually done, not what was requested: `t_end` is the time of the last sample."""
     done = result.run
     return {
         "class": done.data.attrs["class"],
@@ -159,7 +161,7 @@ def print_table(columns: Sequence[str], rows: Sequence[Sequence[Any]], title: st
         table.add_column(Text(column), overflow="fold")
     for row in rows:
         table.add_row(*(Text(words(value)) for value in row))
-    width = None if sys.stdout.isatty() else 160  # a pipe has no width, and lines should stay whole
+    width = None if sys.stdout.isatty() else 160  # a pipe has no width, and lines should not be wrapped
     console = Console(file=sys.stdout, width=width, highlight=False)
     with console.capture() as text:  # rich itself ends the process when a pipe is closed
         console.print(table)
@@ -183,7 +185,7 @@ def print_json(value: dict[str, Any]) -> None:
 
 
 def plain(value: Any) -> Any:
-    """value in JSON's types; JSON has no word for infinite or not a number but null."""
+    """value in JSON types; infinite numbers and NaN become null."""
     if isinstance(value, dict):
         return {str(k): plain(v) for k, v in value.items()}
     if isinstance(value, list | tuple):
@@ -204,7 +206,7 @@ def fail(sentence: str) -> int:
 
 
 def complain(text: str) -> None:
-    with suppress(OSError):  # there is nowhere left to say it
+    with suppress(OSError):  # there is nowhere left to print it
         print(text, file=sys.stderr, flush=True)
 
 

@@ -1,4 +1,4 @@
-"""Standard output that cannot be written: a full disk, a pipe that nobody reads any more."""
+"""Failures of standard output: a full disk, a closed pipe."""
 
 import os
 import sys
@@ -10,7 +10,7 @@ from undula.core.errors import OutputError
 
 
 class GuardedStream:
-    """A text stream whose failures are `OutputError`s: rich and click have their own, silent ways with an OSError."""
+    """A text stream whose failures are `OutputError`s: rich and click would silently handle an OSError themselves."""
 
     def __init__(self, stream: Any):
         self._stream = stream
@@ -38,9 +38,9 @@ class GuardedStream:
 
 @contextmanager
 def guarded_output() -> Iterator[GuardedStream]:
-    """Standard output under guard; what a library still writes to it after a failure goes nowhere."""
+    """Guarded standard output; restored at the end."""
     for name in ("stdout", "stderr"):
-        if getattr(sys, name) is None:  # closed by the caller: no file of ours may get its number
+        if getattr(sys, name) is None:  # closed by the caller: no other file may get its descriptor
             setattr(sys, name, open(os.devnull, "w"))
     stream = sys.stdout
     sys.stdout = guard = GuardedStream(stream)  # type: ignore[assignment]
@@ -51,7 +51,7 @@ def guarded_output() -> Iterator[GuardedStream]:
 
 
 def give_up_output() -> None:
-    """Sends what is still in the buffer nowhere, or Python would complain about it when it ends."""
+    """Discards what is still in the buffer; otherwise Python would complain about it on exit."""
     with suppress(OSError, ValueError, AttributeError):
         nowhere = os.open(os.devnull, os.O_WRONLY)
         os.dup2(nowhere, sys.stdout.fileno())

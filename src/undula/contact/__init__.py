@@ -1,1 +1,5 @@
-"""Unilateral contact with friction: what can touch, the laws of contact, and the solvers of the set-valued problem."""
+"""Contacts: surfaces, laws of friction and restitution, solvers."""
+
+from undula.core.lazy import attach as _attach
+
+__getattr__, __dir__, __all__ = _attach(__name__, __file__)

@@ -1,8 +1,8 @@
-"""Laws of contact: which impulses are allowed, and with which motions they go together.
+"""Contact laws: the admissible impulses and the motions that go with them.
 
-An impulse P and the velocity g that it is conjugate to satisfy -g in N_C(P): P is the point of the set C that the motion
-dissipates most with. The set of the normal impulse is P_N >= 0; those of the others are given by a law, which says how far a
-point is from its set: a projection (document 003, section V-B).
+An impulse P and its conjugate velocity g satisfy -g in N_C(P): P is the point of the set C that maximises dissipation. For the
+normal impulse the set is P_N >= 0; for the other impulses a law defines it by the projection onto it (document 003, section
+V-B).
 """
 
 import abc
@@ -16,13 +16,13 @@ from jaxtyping import Array, Bool, Float
 from undula.core.errors import ModelError, as_vector, is_traced
 from undula.numerics.small import cross, matvec
 
-NOT_ALONG = 1e-6  # length below which the projection of a direction on the tangent plane says nothing
+NOT_ALONG = 1e-6  # length below which the projection of a direction onto the tangent plane counts as zero
 
 
 class ContactLaw(eqx.Module):
-    """How a contact resists motion along it. One of your own defines `rows`, `directions` and `project`.
+    """How a contact resists motion along the surface. A custom law defines `rows`, `directions` and `project`.
 
-    `restitution`: Newton's, of the normal velocity in an impact (0: none, 1: all of it).
+    `restitution`: Newton's coefficient, of the normal velocity in an impact (0: no rebound, 1: full rebound).
     """
 
     restitution: eqx.AbstractVar[Float[Array, ""]]
@@ -30,20 +30,20 @@ class ContactLaw(eqx.Module):
     @property
     @abc.abstractmethod
     def rows(self) -> int:
-        """Number of velocities that are resisted, besides the normal one."""
+        """Number of resisted velocity components besides the normal one."""
 
     def sound(self) -> Bool[Array, ""]:
-        """Whether its numbers are allowed: traced ones cannot be checked before. A law that is not must give NaN."""
+        """Whether its parameters are valid, as traced ones cannot be checked earlier. An invalid law must return NaN."""
         return jnp.asarray(True)
 
     @property
     def blocks(self) -> tuple[int, ...]:
-        """Rows that `project` treats together, e.g. (2, 1): each of these sets has one step of the solver."""
+        """Sizes of the blocks of rows that `project` treats together, e.g. (2, 1): the solver uses one step size per block."""
         return (self.rows,)
 
     @property
     def feels_slip(self) -> bool:
-        """Whether `directions` depends on the slip; if not, that is not computed."""
+        """Whether `directions` depends on the slip; if not, the slip is not computed."""
         return False
 
     @abc.abstractmethod
@@ -52,29 +52,29 @@ class ContactLaw(eqx.Module):
     ) -> Float[Array, "rows 6"]:
         """Rows over (velocity of the contact point, angular velocity), both relative and in the world.
 
-        - `normal`: unit vector out of what is touched; `R`: rotation of the body; `radius`: of its sphere [m].
-        - `slip`: velocity along the contact at the start of the step [m/s].
+        - `normal`: unit vector out of the touched surface; `R`: rotation of the body; `radius` of its sphere [m].
+        - `slip`: tangential velocity at the start of the step [m/s].
         """
 
     @abc.abstractmethod
     def project(self, impulse: Float[Array, "rows"], normal: Float[Array, ""]) -> Float[Array, "rows"]:
-        """The nearest allowed impulse, where the normal one is `normal`."""
+        """The nearest admissible impulse, given the normal impulse `normal`."""
 
 
 class Coulomb(ContactLaw):
-    """Coulomb's friction, with an ellipse of two coefficients; rolling and spinning friction on request.
+    """Coulomb friction, isotropic or with two coefficients (an ellipse); optionally rolling and spinning friction.
 
     **Arguments:**
 
-    - `mu`: coefficient of friction; `across`: another one, for the direction across `along`.
-    - `along`: the direction of `mu`, a vector in the body, or in the world if `grounded`; its part along the surface counts.
-    - `rolling`: coefficient against rolling, dimensionless: of the velocity radius times rate (document 003, (33)).
-    - `spinning`: coefficient [m] against turning about the normal.
+    - `mu`: coefficient of friction; `across`: another one, for the direction perpendicular to `along`.
+    - `along`: the direction of `mu`, a vector in the body, or in the world if `grounded`; only its tangential part counts.
+    - `rolling`: dimensionless coefficient of rolling friction, on the velocity radius times rate (document 003, (33)).
+    - `spinning`: coefficient [m] of friction against rotation about the normal.
     - `restitution`: of the normal velocity in an impact, from 0 to 1.
-    - `stribeck`: (factor, speed): friction at rest is `factor` times that at speeds well beyond `speed` [m/s].
+    - `stribeck`: (factor, speed): friction at rest is `factor` times that at speeds well above `speed` [m/s].
 
-    Numbers beyond these limits are refused. Where they are traced, in a fit or an optimisation, that is not possible: the
-    motion is then NaN, from the first step on. A negative `mu` would otherwise act as its absolute value.
+    Values outside these limits are refused. Traced values, in a fit or an optimisation, cannot be: the motion is then NaN
+    from the first step on. A negative `mu` would otherwise act as its absolute value.
     """
 
     mu: Float[Array, "2"]
@@ -133,7 +133,7 @@ class Coulomb(ContactLaw):
             factor, speed = self.stribeck
             mu = mu * (1 + (factor - 1) * jnp.exp(-(slip * slip).sum() / speed**2))
         none = jnp.zeros(3)
-        # rows times their coefficients: the ellipse becomes a disc of the radius P_N, and mu = 0 is no exception
+        # rows scaled by their coefficients: the ellipse becomes a disc of radius P_N, and mu = 0 needs no special case
         out = [jnp.concatenate([mu[0] * ahead, none]), jnp.concatenate([mu[1] * side, none])]
         if self.rolling is not None:  # r x omega along both tangents (33)
             out += [jnp.concatenate([none, self.rolling * radius * cross(x, normal)]) for x in (ahead, side)]
@@ -151,16 +151,16 @@ class Coulomb(ContactLaw):
 
 
 def _disc(x: Float[Array, "2"], radius: Float[Array, ""]) -> Float[Array, "2"]:
-    """The nearest point of a disc."""
+    """The nearest point in a disc."""
     square = (x * x).sum()
     inside = square <= radius * radius
     return x * jnp.where(inside, 1.0, radius * jax.lax.rsqrt(jnp.where(inside, 1.0, square)))
 
 
 def _tangent(normal: Float[Array, "3"], wanted: Float[Array, "3"] | None) -> Float[Array, "3"]:
-    """A unit vector along the surface, in the wanted direction if that has a part there: an upright link keeps its friction."""
+    """A unit tangent vector, in the wanted direction unless that is normal to the surface: an upright link keeps friction."""
     small = jnp.abs(normal)
-    # the axis of the world that is least along the normal, the first of equals
+    # the world axis least aligned with the normal, the first one in a tie
     axis = jnp.where((small[0] <= small[1]) & (small[0] <= small[2]), 0, jnp.where(small[1] <= small[2], 1, 2))
     other = cross(cross(normal, (jnp.arange(3) == axis).astype(normal.dtype)), normal)
     if wanted is not None:
@@ -170,15 +170,15 @@ def _tangent(normal: Float[Array, "3"], wanted: Float[Array, "3"] | None) -> Flo
 
 
 def _stribeck(value: Any) -> Array:
-    """Factor and speed of Stribeck's law."""
+    """Factor and speed of the Stribeck law."""
     out = as_vector(value, 2, "stribeck")
     if not is_traced(out) and not (out[0] >= 0 and out[1] > 0):
-        raise ModelError(f"stribeck = {out.tolist()}; its factor must be at least 0, and its speed positive.")
+        raise ModelError(f"stribeck = {out.tolist()}; its factor must be at least 0 and its speed positive.")
     return jnp.asarray(out)
 
 
 def _coefficient(value: Any, what: str, high: float = jnp.inf) -> Array:
-    """A number of a law, refused if it is negative or beyond `high`."""
+    """A parameter of a law, refused if it is negative or above `high`."""
     out = as_vector(value, 0, what)
     if not is_traced(out) and not 0 <= out <= high:
         allowed = "at least 0" if high == jnp.inf else f"between 0 and {high:g}"

@@ -1,4 +1,4 @@
-"""What spheres and points of bodies can touch: surfaces fixed in the world, each a signed distance."""
+"""Surfaces fixed in the world that spheres and points of bodies can touch, each given by a signed distance."""
 
 import abc
 from collections.abc import Callable
@@ -14,32 +14,32 @@ from undula.core.errors import ModelError, as_vector, positive
 from undula.numerics.quick import quickly_compiled
 
 RELIEF = 48  # cells along each side of a relief
-TURNS = 4  # of Newton's method to the nearest point of a height field
+NEWTON_STEPS = 4  # towards the nearest point of a height field
 
 
 class Surface(eqx.Module):
-    """A surface in the world. One of your own defines `distance`, and keeps its parameters in array fields."""
+    """A surface in the world. A custom surface defines `distance` and keeps its parameters in array fields."""
 
     @abc.abstractmethod
     def distance(self, x: Float[Array, "3"]) -> Float[Array, ""]:
-        """Signed distance [m] of a point of the world, negative inside; its slope must be 1 where the surface is."""
+        """Signed distance [m] of a point of the world, negative inside; its gradient must have norm 1 at the surface."""
 
     def normal(self, x: Float[Array, "3"]) -> Float[Array, "3"]:
-        """Unit vector out of the surface, at the place of it that is nearest to x."""
+        """Unit outward normal of the surface at its point nearest to x."""
         slope = jax.grad(self.distance)(x)
         return slope / jnp.sqrt((slope * slope).sum())
 
-    def looks(self, low: np.ndarray, high: np.ndarray) -> list[dict[str, Any]]:
-        """What a viewer draws of it, given the corners [m] of the box that the bodies moved in: dictionaries for JSON.
+    def drawing(self, low: np.ndarray, high: np.ndarray) -> list[dict[str, Any]]:
+        """How a viewer draws it, given the corners [m] of the box in which the bodies moved: dictionaries for JSON.
 
-        Their `kind` is "plane" (normal, point), "post" (place, radius), "ball" (centre, radius) or "relief" (x, y: the ends of
-        its sides; z: a row of heights along y for each x, null where there is nothing). By default, a relief: the surface
-        as seen from above.
+        Their `kind` is "plane" (normal, point), "post" (place, radius), "ball" (centre, radius) or "relief" (x, y: the ends
+        of its sides; z: one row of heights along y for each x, null where there is no surface). By default, a relief: the
+        surface as seen from above.
         """
         x, y = (np.linspace(low[i], high[i], RELIEF + 1) for i in (0, 1))
         z = np.linspace(high[2], low[2], RELIEF + 1)
         d = np.asarray(_distances(self, *np.meshgrid(x, y, z, indexing="ij")))
-        first = np.argmax(d < 0, axis=-1)  # the highest level that is inside
+        first = np.argmax(d < 0, axis=-1)  # the highest level inside
         above = np.maximum(first - 1, 0)
         inside, outside = (np.take_along_axis(d, k[..., None], -1)[..., 0] for k in (first, above))
         part = np.where(first > 0, outside / np.where(first > 0, outside - inside, 1.0), 0.0)
@@ -77,21 +77,23 @@ class Plane(Surface):
     def normal(self, x):
         return self.direction
 
-    def looks(self, low, high):
+    def drawing(self, low, high):
         return [{"kind": "plane", "normal": self.direction.tolist(), "point": self.point.tolist()}]
 
 
 class HeightField(Surface):
-    """Ground of the height z = `height`(x, y) [m], a smooth function that JAX can differentiate.
+    """Ground of height z = `height`(x, y) [m], a smooth function that JAX can differentiate.
 
-    The nearest point of the ground is found by Newton's method from the one below; exact unless the ground is hollowed more
-    sharply than what touches it.
+    Newton's method finds the nearest point of the ground, starting vertically below; it is exact unless a hollow of the ground
+    is more sharply curved than the sphere touching it.
     """
 
     height: Callable[[Array, Array], Array] = eqx.field(static=True)
 
     def distance(self, x):
-        foot = jax.lax.stop_gradient(self._foot(x))  # at the nearest point, moving it changes nothing in first order
+        foot = jax.lax.stop_gradient(
+            self._foot(x)
+        )  # moving the nearest point changes the distance to second order only
         away = x - jnp.concatenate([foot, self.height(*foot)[None]])
         return (away * self._upward(foot)).sum()
 
@@ -106,11 +108,11 @@ class HeightField(Surface):
     def _foot(self, x: Float[Array, "3"]) -> Float[Array, "2"]:
         """(x, y) of the nearest point of the ground."""
         foot = x[:2]
-        for _ in range(TURNS):
+        for _ in range(NEWTON_STEPS):
             z, (a, b) = jax.value_and_grad(self.height, (0, 1))(*foot)
             (aa, ab), (_, bb) = jax.hessian(self.height, (0, 1))(*foot)
             over = z - x[2]
-            # gradient and Hessian of half the squared distance; where that is not convex, without the curvature
+            # gradient and Hessian of half the squared distance; where that is not convex, the curvature is left out
             slope = foot - x[:2] + over * jnp.stack([a, b])
             p, q, r = 1 + a * a + over * aa, a * b + over * ab, 1 + b * b + over * bb
             convex = (p > 0) & (p * r > q * q)
@@ -118,13 +120,14 @@ class HeightField(Surface):
             foot = foot - jnp.stack([r * slope[0] - q * slope[1], p * slope[1] - q * slope[0]]) / (p * r - q * q)
         return foot
 
-    def looks(self, low, high):
+    def drawing(self, low, high):
         x, y = np.meshgrid(*(np.linspace(low[i], high[i], RELIEF + 1) for i in (0, 1)), indexing="ij")
-        return [_relief(low, high, np.asarray(jax.vmap(jax.vmap(self.height))(x, y), dtype=float))]
+        heights: Callable[..., Any] = jax.vmap(jax.vmap(self.height))
+        return [_relief(low, high, np.asarray(heights(x, y), dtype=float))]
 
 
 class _Round(Surface):
-    """All that is within `radius` [m] of `centre`, in as many of the directions x, y, z as that has."""
+    """All points within `radius` [m] of `centre`, measured in the first two or all three of x, y, z, as `centre` has."""
 
     centre: Float[Array, "directions"]
     radius: Float[Array, ""]
@@ -135,21 +138,21 @@ class _Round(Surface):
 
 
 class Post(_Round):
-    """A vertical post of a `radius` [m] that stands at `place` (x, y) [m], as high as anything that touches it."""
+    """An infinitely tall vertical post of a `radius` [m] at `place` (x, y) [m]."""
 
     def __init__(self, place: Any, radius: Any):
         self.centre = jnp.asarray(as_vector(place, 2, "place of the post"))
         self.radius = _radius(radius, "radius of the post")
 
-    def looks(self, low, high):
+    def drawing(self, low, high):
         return [{"kind": "post", "place": self.centre.tolist(), "radius": float(self.radius)}]
 
 
 class Posts(Surface):
-    """Vertical posts at `places` (x, y) [m], of one `radius` or one each [m]: what is near touches the nearest of them.
+    """Vertical posts at `places` (x, y) [m], with one common `radius` or one each [m]; a sphere touches the nearest post.
 
-    One contact serves for all of them, so that a step costs as much as with one post; they must stand so far apart that
-    a sphere does not touch two at a time.
+    One contact serves all of them, so a step costs as much as with one post; they must be far enough apart that a sphere
+    never touches two at once.
     """
 
     places: Float[Array, "posts 2"]
@@ -165,32 +168,32 @@ class Posts(Surface):
         self.radii = jnp.stack([_radius(x, "radius of a post") for x in sizes])
 
     def distance(self, x):
-        return self._ways(x)[0].min()
+        return self._clearances(x)[0].min()
 
     def normal(self, x):
-        distance, away = self._ways(x)
+        distance, away = self._clearances(x)
         nearest = jnp.arange(len(distance)) == jnp.argmin(distance)
-        way = (away * nearest[:, None]).sum(0)
-        return jnp.concatenate([way * jax.lax.rsqrt((way * way).sum()), jnp.zeros(1)])
+        outward = (away * nearest[:, None]).sum(0)
+        return jnp.concatenate([outward * jax.lax.rsqrt((outward * outward).sum()), jnp.zeros(1)])
 
-    def _ways(self, x: Float[Array, "3"]) -> tuple[Float[Array, "posts"], Float[Array, "posts 2"]]:
-        """Distance from each post, and the way from its centre."""
+    def _clearances(self, x: Float[Array, "3"]) -> tuple[Float[Array, "posts"], Float[Array, "posts 2"]]:
+        """Distance from each post, and vector from its centre."""
         away = x[:2] - self.places
         return jnp.sqrt((away * away).sum(1)) - self.radii, away
 
-    def looks(self, low, high):
+    def drawing(self, low, high):
         each = zip(self.places.tolist(), self.radii.tolist())
         return [{"kind": "post", "place": place, "radius": radius} for place, radius in each]
 
 
-class Ball(_Round):
+class Sphere(_Round):
     """A sphere of a `radius` [m] fixed at `centre` [m]."""
 
     def __init__(self, centre: Any, radius: Any):
         self.centre = jnp.asarray(as_vector(centre, 3, "centre of the ball"))
         self.radius = _radius(radius, "radius of the ball")
 
-    def looks(self, low, high):
+    def drawing(self, low, high):
         return [{"kind": "ball", "centre": self.centre.tolist(), "radius": float(self.radius)}]
 
 

@@ -1,1 +1,1 @@
-"""Errors, checks of input, drawn shapes, and what must happen before JAX starts."""
+"""Errors, input checks, shapes to draw, and settings that must be made before JAX starts."""

@@ -1,8 +1,8 @@
-"""Signals that reach the `undula` command while it is still being imported.
+"""Handling of signals that reach the `undula` command while it is still being imported.
 
-This is imported first of all, and imports next to nothing itself. Python's own answer to Ctrl-C is an exception, which
-during imports ends in a traceback or, raised inside a callback, is lost. Where undula is used as a library, nothing is
-touched. What the command does with signals later is in `undula.cli.signals`.
+This module is imported before all others and itself imports almost nothing. Python's default response to Ctrl-C is an
+exception, which during imports ends in a traceback or, if raised inside a callback, is lost. When undula is used as a
+library, no handlers are installed. Later signals are handled by `undula.cli.signals`.
 """
 
 import os
@@ -17,18 +17,19 @@ ENDING = [getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if h
 
 
 def is_command() -> bool:
-    """Whether this process is the `undula` command, or `python -m undula`, and not a program that uses the library."""
+    """Whether this process is the `undula` command or `python -m undula`, not a program that uses the library."""
     name = os.path.basename(sys.argv[0]) if sys.argv else ""
-    if name == "-m":  # while Python imports the package that it was told to run
+    if name == "-m":  # while Python imports the package that it was asked to run
         words = sys.orig_argv
         return "-m" in words and words[words.index("-m") + 1 : words.index("-m") + 2] == ["undula"]
     return name in ("undula", "undula.exe", "undula-script.py")
 
 
 def answer(handler: Callable[[int, FrameType | None], None]) -> list[int]:
-    """Lets `handler` answer the signals that ask a process to end, and returns which.
+    """Installs `handler` for the signals that ask a process to terminate, and returns these signals.
 
-    Not those that the process was started to ignore (nohup), and none outside the main thread, where Python has no say.
+    Signals that the process was started to ignore (nohup) stay ignored. Outside the main thread, where Python cannot
+    install handlers, nothing is done.
     """
     if threading.current_thread() is not threading.main_thread():
         return []
@@ -39,9 +40,9 @@ def answer(handler: Callable[[int, FrameType | None], None]) -> list[int]:
 
 
 def end_at_once(number: int, frame: FrameType | None = None) -> None:
-    """Ends the process in one sentence: exceptions may be lost inside callbacks, and wait for threads that compile."""
+    """Prints one sentence and exits: an exception could be lost inside a callback, or wait for compiling threads."""
     name = signal.Signals(number).name
-    if os.isatty(2):  # a progress bar hides the cursor
+    if os.isatty(2):  # a progress bar may have hidden the cursor
         os.write(2, b"\r\x1b[2K\x1b[?25h")
     try:
         os.write(2, f"interrupted by {name}; nothing was saved.\n".encode())

@@ -1,4 +1,4 @@
-"""Refusals: one sentence with the name of the culprit, its value and what is allowed."""
+"""Errors and input checks; a message is one sentence that names the invalid item, its value and what is allowed."""
 
 from typing import Any
 
@@ -8,7 +8,7 @@ import numpy as np
 
 
 class UndulaError(ValueError):
-    """Bad input to undula; the message is one sentence for the user."""
+    """Invalid input to undula; the message is one sentence for the user."""
 
 
 class ModelError(UndulaError):
@@ -16,16 +16,16 @@ class ModelError(UndulaError):
 
 
 class OutputError(UndulaError):
-    """What was asked for is allowed, but could not be written: a full disk, a closed pipe."""
+    """Valid output that could not be written, e.g. because of a full disk or a closed pipe."""
 
 
 def is_traced(value: Any) -> bool:
-    """Whether a value is being differentiated or compiled, so that it cannot be checked."""
+    """Whether JAX is tracing a value, to differentiate or compile, so that it cannot be checked."""
     return isinstance(value, jax.core.Tracer)
 
 
 def positive(value: Any, what: str, unit: str = "") -> None:
-    """Refuses a number that is not finite and positive; a traced one is not checked."""
+    """Raises a `ModelError` unless a number is finite and positive; a traced one is not checked."""
     if is_traced(value):
         return
     try:
@@ -37,16 +37,16 @@ def positive(value: Any, what: str, unit: str = "") -> None:
 
 
 def positive_or_nan(value: Any, what: str, unit: str = "") -> Any:
-    """A positive number, refused if it is not; a traced one that is not becomes NaN, as its sign would be lost in a power."""
+    """The number, checked to be positive; a traced one that is not becomes NaN, since a power would lose its sign."""
     positive(value, what, unit)
     return jnp.where(value > 0, value, jnp.nan) if is_traced(value) else value
 
 
 def as_vector(value: Any, size: int, what: str) -> Any:
-    """value as an array of `size` numbers (0: a scalar), finite; left untouched inside if it is traced."""
+    """value as an array of `size` finite numbers (0: a scalar); the entries of a traced value are not checked."""
     leaves = value if isinstance(value, list | tuple) else [value]
     if any(is_traced(x) for x in leaves):
-        out = jnp.asarray(value, dtype=float)
+        out: Any = jnp.asarray(value, dtype=float)
     else:
         try:
             out = np.asarray(value, dtype=float)

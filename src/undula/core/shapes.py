@@ -1,16 +1,16 @@
-"""What is drawn of a body."""
+"""Shapes that viewers draw for bodies."""
 
 from dataclasses import dataclass
 
 from undula.core.errors import UndulaError
 
-ALONG_X = (0.5**0.5, 0.0, 0.5**0.5, 0.0)  # turns a cylinder's axis from z to x
+ALONG_X = (0.5**0.5, 0.0, 0.5**0.5, 0.0)  # rotates a cylinder's axis from z to x
 ALONG_Y = (0.5**0.5, -(0.5**0.5), 0.0, 0.0)  # ... and to y
 
 
 @dataclass(frozen=True)
 class Shape:
-    """What a viewer draws for a body; plays no part in the dynamics.
+    """A shape that a viewer draws for a body; it plays no part in the dynamics.
 
     `kind`: "box" (size = 3 edges), "cylinder" or "capsule" (size = radius, length; axis z), "sphere" (size = radius),
     "ellipsoid" (3 semi-axes) [m]; `position` [m] and `quaternion` in the body frame; `colour` (r, g, b) in 0..1.

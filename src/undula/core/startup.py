@@ -1,15 +1,13 @@
-"""What must happen before JAX starts: float64, and the option that makes small loops fast on the CPU.
+"""Settings made before JAX starts: float64, and the option that makes small loops fast on the CPU.
 
-XLA's CPU backend dispatches every operation of a loop one by one, unless the loop is "small"; with the
-option below it compiles a whole small loop into one native function, and a recursion over the bodies of
-a robot becomes tens of times faster. XLA reads it from the environment when JAX starts its backend.
+XLA's CPU backend dispatches the operations of a loop one by one, unless the loop is "small"; with the
+option below it compiles a small loop into one native function, and a recursion over the bodies of a robot
+becomes tens of times faster. XLA reads the option from the environment when JAX starts its backend.
 """
 
 import os
+import sys
 import warnings
-
-import jax
-from jax._src import xla_bridge
 
 FLAG = "--xla_backend_extra_options"
 KEY = "xla_cpu_small_while_loop_byte_threshold"
@@ -17,11 +15,11 @@ OPTION = f"{KEY}=1000000"
 
 
 class UndulaWarning(UserWarning):
-    """Any warning that undula gives; its own class, so that it can be filtered."""
+    """Any warning issued by undula; a class of its own, so that it can be filtered."""
 
 
 def with_fast_loops(flags: str) -> str:
-    """The value of XLA_FLAGS with the fast-loop option added; everything the user has set stays."""
+    """The value of XLA_FLAGS with the fast-loop option added; everything that the user has set is kept."""
     words = flags.split()
     for k, word in enumerate(words):
         name, _, value = word.partition("=")
@@ -33,7 +31,7 @@ def with_fast_loops(flags: str) -> str:
 
 
 def given_flags() -> tuple[str, str]:
-    """(options that the user gives to XLA, name of the file they are in or "").
+    """(XLA options set by the user, name of the file that contains them or "").
 
     A value of XLA_FLAGS that does not start with a dash is the name of a file with the options.
     """
@@ -43,7 +41,7 @@ def given_flags() -> tuple[str, str]:
     try:
         with open(flags, encoding="utf-8", errors="replace") as file:
             return file.read(), flags
-    except OSError:  # XLA itself complains, when it starts
+    except OSError:  # XLA itself reports this when it starts
         return "", flags
 
 
@@ -52,20 +50,36 @@ def fast_loops_active() -> bool:
     return _active
 
 
+def _jax_has_started() -> bool:
+    """Whether JAX's backend is already running; does not import JAX."""
+    if "jax" not in sys.modules:
+        return False
+    from jax._src import xla_bridge
+
+    return xla_bridge.backends_are_initialized()
+
+
+def _use_float64() -> None:
+    if "jax" in sys.modules:
+        sys.modules["jax"].config.update("jax_enable_x64", True)
+    else:
+        os.environ["JAX_ENABLE_X64"] = "1"  # read when JAX is imported
+
+
 def _start() -> bool:
     flags, file = given_flags()
     if KEY in flags:
         return True
     slow = "loops will run tens of times slower on the CPU"
-    if xla_bridge.backends_are_initialized():
+    if _jax_has_started():
         problem = (
             f"JAX was started before undula was imported, so {slow}; "
             f'import undula first, or set XLA_FLAGS="{FLAG}={OPTION}" in the environment.'
         )
     elif file:
         problem = (
-            f"XLA_FLAGS is the name of a file, {file}, to which undula adds nothing, so {slow}; "
-            f"write {FLAG}={OPTION} into that file."
+            f"XLA_FLAGS is the name of a file, {file}, which undula does not change, so {slow}; "
+            f"add {FLAG}={OPTION} to that file."
         )
     else:
         os.environ["XLA_FLAGS"] = with_fast_loops(flags)
@@ -74,5 +88,5 @@ def _start() -> bool:
     return False
 
 
-jax.config.update("jax_enable_x64", True)
+_use_float64()
 _active = _start()

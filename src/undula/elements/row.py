@@ -1,79 +1,64 @@
-"""What a constraint is: functions of the motion of a few bodies that must vanish.
+"""Row models: functions of the motion that must vanish, or must not be negative, and the law of their multipliers.
 
-A constraint gives position residuals (`gap`, holonomic), velocity residuals (`rows`, non-holonomic and linear in the
-velocities), or both. Everything else, Jacobians, their rates, ranks and reactions, the library finds by differentiating them.
+A row model gives position residuals (`gap`, holonomic), velocity residuals (`rows`, non-holonomic and linear in the
+velocities), both, or contact points of bodies (`touch`). The library derives everything else from them by
+differentiation: Jacobians, their rates, ranks and reactions.
 """
 
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from undula.numerics.small import cross, hat, matmul, matvec
-
-WORLD = "world"  # the name that stands for the inertial frame where a constraint asks for a body
-
-
-class BodyMotion(NamedTuple):
-    """Pose (R, p) of a body in the world and its twist (V, W) in its own frame [m, m/s, rad/s]."""
-
-    R: Float[Array, "3 3"]
-    p: Float[Array, "3"]
-    V: Float[Array, "3"]
-    W: Float[Array, "3"]
-
-    def point(self, x: Float[Array, "3"]) -> Float[Array, "3"]:
-        """World position of a point of the body [m]."""
-        return self.p + matvec(self.R, x)
-
-    def velocity(self, x: Float[Array, "3"]) -> Float[Array, "3"]:
-        """World velocity of the body's material point that is at x in its frame [m/s]."""
-        return matvec(self.R, self.V + cross(self.W, x))
-
-    def direction(self, a: Float[Array, "3"]) -> Float[Array, "3"]:
-        """A vector of the body in world axes."""
-        return matvec(self.R, a)
-
-    @property
-    def spin(self) -> Float[Array, "3"]:
-        """Angular velocity in world axes [rad/s]."""
-        return matvec(self.R, self.W)
+from undula.core.errors import ModelError
+from undula.elements.element import Element, changed
+from undula.elements.view import View, site_rate
 
 
-class At(NamedTuple):
-    """What a constraint sees: time, the bodies it named, and values `x` and rates `v` of the coordinates it named."""
+class Touching(NamedTuple):
+    """Possible contact points of two bodies, `slots` of them: gaps (k,) [m], unit normals (k, 3) out of the other body
+    and
+    points (k, 3) [m] of the first body, in the world; `radius` (k,) [m]: of the first body there, for rolling friction.
 
-    t: Any
-    bodies: tuple[BodyMotion, ...]
-    x: Float[Array, "c"]
-    v: Float[Array, "c"]
-
-
-class Constraint(eqx.Module):
-    """Base class. A new kind defines `gap`, `rows` or both; it may define `labels`, else rows are numbered.
-
-    - `name`: how results and errors call it.
-    - `bodies`, `coordinates`: names of the bodies ("world" is the inertial frame) and of the coordinates it sees.
+    An unused point has a gap of 1 m.
     """
 
-    name: str = eqx.field(static=True)
-    bodies: tuple[str, ...] = eqx.field(static=True)
-    coordinates: tuple[str, ...] = eqx.field(static=True)
+    gap: Float[Array, "k"]
+    normal: Float[Array, "k 3"]
+    point: Float[Array, "k 3"]
+    radius: Float[Array, "k"]
 
-    def gap(self, at: At) -> Float[Array, "g"]:
+
+class RowModel(Element):
+    """Base class. A subclass defines `gap`, `rows` or both, or `touch`.
+
+    `law`: None if the multipliers enforce the rows exactly; a slip law, whose forces replace them (`slipping`); or a
+    contact law, for a model that defines `touch`.
+    """
+
+    law: Any = eqx.field(default=None, kw_only=True)
+
+    slots: ClassVar[int] = 0  # number of possible contact points
+
+    def gap(self, at: View) -> Float[Array, "g"]:
         """Position residuals that must vanish [m or rad]; the velocities in `at` must not be used."""
         return jnp.zeros(0)
 
-    def rows(self, at: At) -> Float[Array, "r"]:
+    def rows(self, at: View) -> Float[Array, "r"]:
         """Velocity residuals that must vanish, linear in the velocities [m/s or rad/s]."""
         return jnp.zeros(0)
 
-    def undefined(self, at: At) -> str:
-        """Why the constraint has no meaning in these poses, as a clause that its name is put before; "" where it has one.
+    def touch(self, at: View) -> Touching:
+        """Possible contact points of its bodies; the other body must be the world or the body of the second site."""
+        raise NotImplementedError
 
-        Asked when a run fails, outside compiled functions; there are no velocities and coordinates in `at`.
+    def undefined(self, at: View) -> str:
+        """Why the rows are undefined in these poses, as a clause that follows the element's name; "" if they are
+        defined.
+
+        Called when a run fails, outside compiled functions; `at` has no velocities or coordinates.
         """
         return ""
 
@@ -82,16 +67,37 @@ class Constraint(eqx.Module):
         """Short names of the rows, those of `gap` first; "" for a single row. Empty: the rows are numbered."""
         return ()
 
+    @property
+    def turned(self) -> dict[str, int | None]:
+        """Rows that only determine how fast a wheel turns, by label: which of the `coordinates` is the wheel's angle,
+        or None
+        if a law gives it. They do not restrict a vehicle and do not count in its classification."""
+        return {}
 
-def motion_of(at: At) -> At:
+    def slipping(self, law: Any) -> "RowModel":
+        """The same rows with forces given by a slip law, such as `Viscous`, instead of exact constraints."""
+        if not callable(getattr(law, "force", None)):
+            raise ModelError(f"slip law of '{self.name}' = {law!r}; it must be a slip law, e.g. Viscous(10.0).")
+        return changed(self, law=law)
+
+
+def along_rods(form: Element, at: View, found: tuple[int, ...]) -> list[Any]:
+    """Speed of each site along its rod [m/s], None if it does not move. `found`: the sites with unknown abscissae."""
+    if not found:
+        return [s.dX for s in at.sites]
+    rates = jax.tree.leaves(form.rate(at))
+    return [rates[found.index(k)] if k in found else s.dX for k, s in enumerate(at.sites)]
+
+
+def motion_of(form: Element, at: View, found: tuple[int, ...] = ()) -> View:
     """The rate of everything that a position residual may depend on: a tangent of `at` without accelerations."""
-    zero = jnp.zeros(3)
-    moved = tuple(BodyMotion(matmul(b.R, hat(b.W)), matvec(b.R, b.V), zero, zero) for b in at.bodies)
-    return At(jnp.ones(()), moved, at.v, jnp.zeros_like(at.v))
+    sites = tuple(site_rate(s, dX) for s, dX in zip(at.sites, along_rods(form, at, found)))
+    still = jax.tree.map(jnp.zeros_like, (at.z, at.whole))
+    return View(jnp.ones(()), sites, at.v, jnp.zeros_like(at.v), *still)
 
 
-def velocities(constraint: Constraint, at: At) -> Float[Array, "k"]:
-    """All the velocity residuals of a constraint: the rates of its gaps, then its rows."""
+def velocities(form: RowModel, at: View, found: tuple[int, ...] = ()) -> Float[Array, "k"]:
+    """All the velocity residuals of a row model: the rates of its gaps, then its rows."""
     at = at._replace(t=jnp.asarray(at.t, dtype=float))
-    rate = jax.jvp(constraint.gap, (at,), (motion_of(at),))[1]
-    return jnp.concatenate([rate, constraint.rows(at)])
+    rate = jax.jvp(form.gap, (at,), (motion_of(form, at, found),))[1]
+    return jnp.concatenate([rate, form.rows(at)])

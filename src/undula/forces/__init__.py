@@ -1,1 +1,5 @@
-"""Force models: gravity, springs, loads, tendons, controllers."""
+"""Force models: loads, springs, tendons, muscles, controllers, added inertia."""
+
+from undula.core.lazy import attach as _attach
+
+__getattr__, __dir__, __all__ = _attach(__name__, __file__)

@@ -1,38 +1,96 @@
-"""Controllers: efforts of forced coordinates as functions of time and of their own motion."""
+"""Controllers: actuators whose efforts depend on the motion."""
 
 from typing import Any
 
-import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from undula.core.errors import UndulaError, is_traced
+from undula.core.errors import ModelError, UndulaError, as_vector, is_traced
+from undula.elements.actuator import Actuator
+from undula.elements.element import changed
+from undula.elements.site import Site, as_site
 from undula.laws.law import Law, as_law
+from undula.lie import so3
+from undula.numerics.small import matmul, matvec, tmatvec
 
 
-class ProportionalDerivative(eqx.Module):
+class ProportionalDerivative(Actuator):
     """Effort = -kp (x - reference) - kd (v - reference rate), coordinate by coordinate.
 
     **Arguments:**
 
-    - `kp` [N m/rad or N/m], `kd` [N m s/rad or N s/m]: a number, or one a coordinate.
+    - `kp` [N m/rad or N/m], `kd` [N m s/rad or N s/m]: one number, or one per coordinate.
     - `reference`: a law, or constant coordinates [rad or m].
-
-    Any callable (t, positions, velocities) -> efforts can stand in its place; a pytree, if it has parameters.
     """
 
     kp: Array
     kd: Array
     reference: Law
 
-    def __init__(self, kp: Any, kd: Any, reference: Any):
-        for name, gain in (("kp", kp), ("kd", kd)):
+    def __init__(self, kp: Any, kd: Any, reference: Any, name: str | None = None):
+        for what, gain in (("kp", kp), ("kd", kd)):
             if not is_traced(gain) and not np.all(np.isfinite(gain)):
-                raise UndulaError(f"ProportionalDerivative: {name} = {gain} is not allowed; it must be finite.")
-        self.kp, self.kd = jnp.asarray(kp, dtype=float), jnp.asarray(kd, dtype=float)
+                raise UndulaError(f"ProportionalDerivative: {what} = {gain} is not allowed; it must be finite.")
+        self.name, self.sites, self.coordinates = name, (), ()
+        self.kp, self.kd = (jnp.asarray(x, dtype=float) for x in (kp, kd))
         self.reference = as_law(reference)
 
-    def __call__(self, t: Any, position: Float[Array, "n"], velocity: Float[Array, "n"]) -> Float[Array, "n"]:
-        wanted, rate, _ = self.reference(t)
-        return -self.kp * (position - wanted) - self.kd * (velocity - rate)
+    def over(self, coordinates, name):
+        n = len(coordinates)
+        for what, x in (("kp", self.kp), ("kd", self.kd), ("reference", self.reference)):
+            if x.shape not in ((), (n,)):
+                words = ", ".join(coordinates)
+                raise ModelError(f"{what} of the controller of {words} has the shape {x.shape}; it must be ({n},).")
+        gains = {what: jnp.broadcast_to(getattr(self, what), (n,)) for what in ("kp", "kd")}
+        return changed(super().over(coordinates, name), **gains)
+
+    def effort(self, at):
+        wanted, rate, _ = self.reference(at.t)
+        return -self.kp * (at.x - wanted) - self.kd * (at.v - rate)
+
+    def linear(self):
+        return self.kp, self.kd
+
+    def followed(self):
+        return (self.reference,)
+
+
+class Follower(Actuator):
+    """A controller that makes the frame of a site track a given motion with an external wrench, like a thruster or a hand.
+
+    **Arguments:**
+
+    - `site`: a body's name or a site; `motion`: a law (6,) of position [m] and rotation vector [rad] in the world.
+    - `stiffness` (6,) [N/m, N m/rad], `damping` (6,) [N s/m, N m s/rad]: gains on the (linear, angular) errors in the
+      site's frame.
+    """
+
+    motion: Law
+    stiffness: Float[Array, "6"]
+    damping: Float[Array, "6"]
+
+    def __init__(self, site: str | Site, motion: Law, stiffness: Any, damping: Any, name: str | None = None):
+        place = as_site(site, "a follower")
+        self.name, self.sites, self.coordinates = name, (place,), ()
+        what = f"the follower on {place.words}"
+        if not isinstance(motion, Law) or motion.shape != (6,):
+            raise ModelError(f"motion of {what} must be a law of six components.")
+        self.motion = motion
+        self.stiffness, self.damping = (
+            as_vector(x, 6, f"{n} of {what}") for n, x in (("stiffness", stiffness), ("damping", damping))
+        )
+
+    def wrench(self, at):
+        (s,) = at.sites
+        x, dx, _ = self.motion(at.t)
+        wanted = so3.to_matrix(so3.exp(x[3:]))
+        relative = matmul(s.R.T, wanted)
+        pose_error = jnp.concatenate([tmatvec(s.R, x[:3] - s.p), so3.log(so3.from_matrix(relative))])
+        # e = Ad(g^-1 g_d) eta_d - eta of (3.66); its linear part is the velocity difference between the two origins
+        spin = matvec(relative, matvec(so3.dexp(x[3:]), dx[3:]))
+        twist_error = jnp.concatenate([tmatvec(s.R, dx[:3]), spin]) - s.twist
+        return self.stiffness * pose_error + self.damping * twist_error
+
+    def followed(self):
+        return (self.motion,)

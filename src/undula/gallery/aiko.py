@@ -1,7 +1,5 @@
 """The snake robot Aiko (document 003, section VIII): links with two spheres each, cardan joints, no wheels."""
 
-import json
-
 import numpy as np
 
 import undula as un
@@ -44,13 +42,15 @@ def parameters(**defaults) -> tuple[Parameter, ...]:
     )
 
 
-def gait(p: dict, soft: bool) -> tuple[un.Law, un.Law]:
+def gait(p: dict, soft: bool) -> tuple[un.laws.Law, un.laws.Law]:
     """References of the horizontal and the vertical joints, (70) and (71)."""
     out = []
     for way, phase in (("h", 0.0), ("v", p["phase_0"])):
         amplitude, rate, lag = p[f"amplitude_{way}"], p[f"rate_{way}"], p[f"phase_{way}"]
-        law = un.TravellingWave(p["n"] - 1, amplitude, rate, -lag, phase)
-        out.append(un.Waiting(law, _first_small(amplitude, rate, phase + lag * np.arange(p["n"] - 1))) if soft else law)
+        law = un.laws.TravellingWave(p["n"] - 1, amplitude, rate, -lag, phase)
+        out.append(
+            un.laws.Delayed(law, _first_small(amplitude, rate, phase + lag * np.arange(p["n"] - 1))) if soft else law
+        )
     return out[0], out[1]
 
 
@@ -62,13 +62,13 @@ def _first_small(amplitude: float, rate: float, phases: np.ndarray, small: float
     return np.where((at <= edge) | (at >= np.pi - edge), 0.0, (np.pi - edge - at) / rate)
 
 
-def robot(p: dict, ground: list[un.Surface], soft: bool = False, gravity=(0.0, 0.0, -9.81)) -> un.System:
+def robot(p: dict, ground: list[un.contact.Surface], soft: bool = False, gravity=(0.0, 0.0, -9.81)) -> un.System:
     """Aiko with link 1 ahead, at the +x end, so that (e_z of the document) = -x and (e_y) = z."""
     n, L, r, s = p["n"], p["length"], p["radius"], p["sphere_offset"]
     b = un.Builder("aiko", gravity=gravity)
     inertia = (p["inertia_long"], p["inertia_across"], p["inertia_across"])
     same = p["mu_x"] == p["mu_y"]
-    friction = un.Coulomb(
+    friction = un.contact.Coulomb(
         p["mu_x"], None if same else p["mu_y"], None if same else (1, 0, 0), rolling=p["mu_roll"] or None
     )
     for i in range(1, n + 1):
@@ -84,11 +84,11 @@ def robot(p: dict, ground: list[un.Surface], soft: bool = False, gravity=(0.0, 0
         for k, surface in enumerate(ground):
             for end, x in (("front", s), ("rear", -s)):
                 name = f"link{i}.{end}" + (f".{k}" if k else "")
-                b.contact(name, f"link{i}", surface, friction, centre=(centre + x, 0, 0), radius=r)
+                b.add(un.contact.Contact(name, f"link{i}", surface, friction, centre=(centre + x, 0, 0), radius=r))
     horizontal, vertical = gait(p, soft)
     names = [f"link{i}" for i in range(2, n + 1)]
-    b.force([f"{x}.first" for x in names], un.ProportionalDerivative(p["kp_h"], p["kd_h"], horizontal))
-    b.force([f"{x}.second" for x in names], un.ProportionalDerivative(p["kp_v"], p["kd_v"], vertical))
+    b.force([f"{x}.first" for x in names], un.forces.ProportionalDerivative(p["kp_h"], p["kd_h"], horizontal))
+    b.force([f"{x}.second" for x in names], un.forces.ProportionalDerivative(p["kp_v"], p["kd_v"], vertical))
     return b.build()
 
 
@@ -126,7 +126,7 @@ def lying(system: un.System, p: dict) -> un.State:
 
 
 def metrics(setup: Setup, data) -> dict[str, float]:
-    p = json.loads(data.attrs["parameters"])
+    p = setup.parameters
     path = centres(data, p)
     k = min(5, p["n"] - 1)  # the middle link, the sixth of eleven
     moved = path[-1, k] - path[0, k]

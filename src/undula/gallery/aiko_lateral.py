@@ -6,7 +6,7 @@ from undula.scenario.scenario import Setup
 
 
 def build(p: dict) -> Setup:
-    system = aiko.robot(p, [un.Plane()])
+    system = aiko.robot(p, [un.contact.Plane()])
     return Setup(system, aiko.lying(system, p), t_end=p["duration"], dt=1 / 4000)
 
 

@@ -1,7 +1,5 @@
 """Aiko among posts: lateral undulation that pushes against them goes forward, where friction alone does not."""
 
-import json
-
 import numpy as np
 
 import undula as un
@@ -20,17 +18,17 @@ def places(p: dict) -> np.ndarray:
 
 
 def build(p: dict) -> Setup:
-    system = aiko.robot(p, [un.Plane(), un.Posts(places(p), p["post_radius"])])
+    system = aiko.robot(p, [un.contact.Plane(), un.contact.Posts(places(p), p["post_radius"])])
 
     def start(system: un.System) -> un.State:
         lying = aiko.lying(system, p)
-        return lying if un.contact_gaps(system, lying).min() >= 0 else un.separated(system, lying)
+        return lying if un.contact.contact_gaps(system, lying).min() >= 0 else un.contact.separated(system, lying)
 
     return Setup(system, start, t_end=p["duration"], dt=1 / 4000)
 
 
 def metrics(setup: Setup, data) -> dict[str, float]:
-    p = json.loads(data.attrs["parameters"])
+    p = setup.parameters
     posts = data.contact.str.endswith(".1").values  # the second surface
     force = data.contact_force.values[:, posts]
     # spheres are next to the post that they push

@@ -6,7 +6,7 @@ from undula.scenario.scenario import Setup
 
 
 def build(p: dict) -> Setup:
-    system = aiko.robot(p, [un.Plane()], soft=True)
+    system = aiko.robot(p, [un.contact.Plane()], soft=True)
     middle = (p["n"] - 1) * p["length"] / 2
     start = system.state(base_position=(middle, 0, p["radius"]))  # straight
     return Setup(system, start, t_end=p["duration"], dt=1 / 4000)

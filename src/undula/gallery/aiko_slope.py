@@ -1,7 +1,5 @@
 """Aiko on a slope: how steep it can climb by lateral undulation."""
 
-import json
-
 import numpy as np
 from scipy.spatial.transform import Rotation
 
@@ -14,7 +12,7 @@ def build(p: dict) -> Setup:
     """The slope goes up along x; the robot lies on it, turned by its heading."""
     tilt = Rotation.from_euler("y", -p["slope"])
     turn = tilt * Rotation.from_euler("z", p["heading"])
-    system = aiko.robot(p, [un.Plane(tilt.apply([0, 0, 1.0]))])
+    system = aiko.robot(p, [un.contact.Plane(tilt.apply([0, 0, 1.0]))])
     flat = aiko.lying(system, p)
     attitude = turn * Rotation.from_quat(np.array(flat.base.quaternion), scalar_first=True)
     start = system.state(
@@ -26,7 +24,7 @@ def build(p: dict) -> Setup:
 
 
 def metrics(setup: Setup, data) -> dict[str, float]:
-    p = json.loads(data.attrs["parameters"])
+    p = setup.parameters
     path = aiko.centres(data, p).mean(1)
     moved = path[-1] - path[0]
     a = p["slope"]

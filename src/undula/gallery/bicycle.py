@@ -18,7 +18,7 @@ AXES = np.array([[0.0, 1, 0], [0, 0, 1], [1, 0, 0]])  # X, Y, Z of the frame are
 DARK, FRAME, FORK = (0.15, 0.15, 0.17), (0.13, 0.45, 0.35), (0.85, 0.5, 0.1)
 
 
-class ContactLine(un.Constraint):
+class ContactLine(un.RowModel):
     """The six rows (46), (47) of the document: A eta + B_p r2' + B_a (r1', r3') = 0, in the axes of the frame."""
 
     l2: Any
@@ -27,11 +27,12 @@ class ContactLine(un.Constraint):
     alpha: Any
 
     def __init__(self, name: str, body: str, coordinates: tuple[str, str, str], l2: Any, l3: Any, h: Any, alpha: Any):
-        self.name, self.bodies, self.coordinates = name, (body,), coordinates
+        self.name, self.sites, self.coordinates = name, (un.site(body),), coordinates
         self.l2, self.l3, self.h, self.alpha = (jnp.asarray(x, dtype=float) for x in (l2, l3, h, alpha))
 
-    def rows(self, at: un.At):
-        (V, W), h = at.bodies[0][2:], self.h
+    def rows(self, at: un.elements.View):
+        (frame,), h = at.sites, self.h
+        V, W = frame.V, frame.W
         steering, front, rear = at.v
         s, c, sa, ca = jnp.sin(at.x[0]), jnp.cos(at.x[0]), jnp.sin(self.alpha), jnp.cos(self.alpha)
         ahead, left = V[1], V[2] + self.l2 * W[0]  # velocity of the frame at the front contact
@@ -78,7 +79,7 @@ def build(p: dict) -> Setup:
     b.body(
         "fork",
         "frame",
-        un.Revolute(axis, name="steer", motion=un.Sinusoid(p["steer"], p["steer_rate"])),
+        un.Revolute(axis, name="steer", motion=un.laws.Sinusoid(p["steer"], p["steer_rate"])),
         position=(h, l2, 0),
         shapes=[
             drawing.bar((0, 0, 0), 0.85 * axis, FORK),
@@ -86,9 +87,9 @@ def build(p: dict) -> Setup:
         ],
     )
     b.body("front_wheel", "fork", un.Revolute((0, 0, 1)), **wheel)
-    drive = un.Polynomial([0.0, p["speed"] / h])
+    drive = un.laws.Polynomial([0.0, p["speed"] / h])
     b.body("rear_wheel", "frame", un.Revolute((0, 0, 1), motion=drive), position=(h, -l3, 0), **wheel)
-    b.constrain(ContactLine("ground", "frame", ("steer", "front_wheel", "rear_wheel"), l2, l3, h, alpha))
+    b.add(ContactLine("ground", "frame", ("steer", "front_wheel", "rear_wheel"), l2, l3, h, alpha))
     system = b.build()
     start = system.state(base_twist=(0, 0, 0, 0, p["lean_rate"], 0))
     return Setup(system, start, t_end=4 * np.pi / 3, dt=np.pi / 1500)  # two cycles of the default steering

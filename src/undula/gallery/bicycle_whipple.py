@@ -70,8 +70,8 @@ def bicycle(p: dict) -> un.System:
         position=(-p["c"], 0, p["rF"]),
         shapes=_wheel(p["rF"]),
     )
-    b.constrain(un.RollingDisc("rear", "rear_wheel", p["rR"]))
-    b.constrain(un.RollingDisc("front", "front_wheel", p["rF"]))
+    b.add(un.rows.RollingDisc("rear", "rear_wheel", p["rR"]))
+    b.add(un.rows.RollingDisc("front", "front_wheel", p["rF"]))
     return b.build()
 
 
@@ -129,8 +129,9 @@ def critical_speeds(system: un.System, p: dict) -> tuple[float, float]:
     return root(weave, True), root(capsize, False)
 
 
-def facts(setup: Setup, p: dict) -> dict[str, float]:
+def facts(setup: Setup) -> dict[str, float]:
     """Of the upright bicycle at its speed: whatever becomes of the one that leans."""
+    p = setup.parameters
     found = eigenvalues(setup.system, p, p["v"])
     out: dict[str, float] = {}
     for k, value in enumerate(found, start=1):

@@ -19,10 +19,12 @@ def build(p: dict) -> Setup:
         inertia=un.box_inertia(m, SIZE),
         shapes=[un.Shape("box", SIZE, colour=(0.75, 0.45, 0.2))],
     )
-    slope = un.Plane(normal=(np.sin(a), 0, np.cos(a)))
+    slope = un.contact.Plane(normal=(np.sin(a), 0, np.cos(a)))
     x, y, z = (s / 2 for s in SIZE)
     for k, (i, j) in enumerate(((1, 1), (1, -1), (-1, 1), (-1, -1))):
-        b.contact(f"corner{k + 1}", "block", slope, un.Coulomb(p["mu"]), centre=(i * x, j * y, -z))
+        b.add(
+            un.contact.Contact(f"corner{k + 1}", "block", slope, un.contact.Coulomb(p["mu"]), centre=(i * x, j * y, -z))
+        )
     system = b.build()
     place, turn = z * np.array([np.sin(a), 0, np.cos(a)]), (np.cos(a / 2), 0, np.sin(a / 2), 0)
     start = system.state(base_position=place, base_quaternion=turn, base_twist=(p["v0"], 0, 0, 0, 0, 0))

@@ -14,7 +14,11 @@ def build(p: dict) -> Setup:
         un.Shape("sphere", (0.25 * r,), (0, 0.85 * r, 0), colour=(1, 1, 1)),
     ]
     b.base("ball", role="free", mass=m, inertia=un.sphere_inertia(m, r), shapes=look)
-    b.contact("ground", "ball", un.Plane(), un.Coulomb(p["mu"], restitution=p["restitution"]), radius=r)
+    b.add(
+        un.contact.Contact(
+            "ground", "ball", un.contact.Plane(), un.contact.Coulomb(p["mu"], restitution=p["restitution"]), radius=r
+        )
+    )
     system = b.build()
     start = system.state(base_position=(0, 0, r + p["height"]), base_twist=(p["speed"], 0, 0, 0, 0, 0))
     return Setup(system, start, t_end=p["duration"], dt=1e-4)

@@ -14,7 +14,7 @@ def build(p: dict) -> Setup:
         elastic = rods.soft(p, "planar-kirchhoff", drawn=(width, width))
         b.body("tip", "ground", elastic, rotation=rods.DOWN)
         if force:
-            b.load("tip", (force, 0, 0))
+            b.add(un.forces.Load("tip", (force, 0, 0)))
         return b.build()
 
     held = rod(p["force"])

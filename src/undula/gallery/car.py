@@ -5,13 +5,12 @@ import numpy as np
 import undula as un
 from undula.gallery import drawing, measures
 from undula.gallery.steering import FrontAngle, FrontSpeed
-from undula.laws.integral import Integral
 from undula.scenario.scenario import Parameter, Scenario, Setup
 
 KNUCKLE = 0.02  # mass of a front wheel with its knuckle, as a part of the car's mass (ours)
 
 
-def add_platform(b: un.Builder, p: dict, name: str, speed: un.Law, shapes: list[un.Shape]) -> None:
+def add_platform(b: un.Builder, p: dict, name: str, speed: un.laws.Law, shapes: list[un.Shape]) -> None:
     """The platform of the document, its frame midway between the axles, on four wheels of which the front ones are driven.
 
     `speed` [m/s] is that of the middle of the rear axle, along the car.
@@ -20,7 +19,7 @@ def add_platform(b: un.Builder, p: dict, name: str, speed: un.Law, shapes: list[
     rear = [s for y in (-L / 2, L / 2) for s in drawing.wheel(R, -l / 2, y)]
     I = p["inertia"]
     b.base(name, role="free", group="SE2", mass=m, inertia=un.planar_inertia(I), shapes=[*shapes, *rear])
-    beta = un.Sinusoid(p["steer_amplitude"], p["steer_rate"], p["steer_phase"])
+    beta = un.laws.Sinusoid(p["steer_amplitude"], p["steer_rate"], p["steer_phase"])
     for side, y in (("right", -L / 2), ("left", L / 2)):
         knuckle = KNUCKLE * m
         b.body(
@@ -32,9 +31,9 @@ def add_platform(b: un.Builder, p: dict, name: str, speed: un.Law, shapes: list[
             position=(l / 2, y, 0),
             shapes=drawing.wheel(R),
         )
-        turn = Integral(speed * FrontSpeed(beta, y / l) * (1 / R))
-        b.constrain(un.Wheel(f"front-{side}-wheel", f"front-{side}", radius=R, roll=turn))
-        b.constrain(un.Wheel(f"rear-{side}-wheel", name, (-l / 2, y, 0), radius=R))
+        turn = un.laws.Integral(speed * FrontSpeed(beta, y / l) * (1 / R))
+        b.add(un.rows.Wheel(f"front-{side}-wheel", f"front-{side}", radius=R, roll=turn))
+        b.add(un.rows.Wheel(f"rear-{side}-wheel", name, (-l / 2, y, 0), radius=R))
 
 
 def build(p: dict) -> Setup:
@@ -44,7 +43,7 @@ def build(p: dict) -> Setup:
         un.Shape("box", (1.35 * l, 0.75 * L, 0.9 * R), (0.02 * l, 0, 1.3 * R), colour=(0.13, 0.47, 0.71)),
         un.Shape("box", (0.65 * l, 0.65 * L, 0.9 * R), (-0.1 * l, 0, 2.2 * R), colour=(0.75, 0.83, 0.90)),
     ]
-    add_platform(b, p, "car", p["speed"] * un.SoftStart(p["start"]), body)
+    add_platform(b, p, "car", p["speed"] * un.laws.SoftStart(p["start"]), body)
     system = b.build()
     return Setup(system, system.state(), t_end=20.0, dt=0.01)
 

@@ -35,10 +35,10 @@ def build(p: dict) -> Setup:
             yaw.append(f"joint{k - 1}.first")
             pitch.append(f"joint{k - 1}.second")
         b.body(f"link{k}", f"link{k - 1}", joint, position=(l, 0, 0), **link(k - 1))
-    wave = un.TravellingWave(n - 1, p["amplitude"], p["rate"], p["lag"])
+    wave = un.laws.TravellingWave(n - 1, p["amplitude"], p["rate"], p["lag"])
     b.drive(yaw, wave)
     if pitch:
-        b.drive(pitch, un.TravellingWave(n - 1, p["amplitude"], p["rate"], p["lag"], phase=np.pi / 2))
+        b.drive(pitch, un.laws.TravellingWave(n - 1, p["amplitude"], p["rate"], p["lag"], phase=np.pi / 2))
     system = b.build()
     cycle = 2 * np.pi / (abs(p["rate"]) or 2.0)  # a wave that stands still has none: any time will do
     return Setup(system, measures.at_rest, t_end=3 * cycle, dt=cycle / 600)
@@ -47,7 +47,7 @@ def build(p: dict) -> Setup:
 def metrics(setup: Setup, data) -> dict[str, float]:
     return {
         "net_rotation": measures.net_rotation(data),
-        "momentum_max": measures.angular_momentum(setup.system, data).max(),
+        "momentum_max": measures.angular_momentum(data).max(),
         "effort_max": np.abs(data.effort.values).max(),
     }
 

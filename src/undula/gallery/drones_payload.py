@@ -14,7 +14,7 @@ def lifted(rate, x):
     def place(t):
         return jnp.stack([x + 0 * t, 0 * t, (1 - jnp.cos(rate * t)) / rate, 0 * t, 0 * t, 0 * t])
 
-    return un.Function(place, (6,))
+    return un.laws.Function(place, (6,))
 
 
 def drone(p: dict) -> dict:
@@ -40,8 +40,8 @@ def build(p: dict) -> Setup:
     b.body("drone2", "rod2", un.Fixed(), **drone(p))
     # (3.65), (3.66): V_0 = sin(pi t), V_6 = sin(pi t / 2) upwards; the integral of the velocity's error is the place's error
     gains = np.full(6, p["integral_gain"]), np.full(6, p["gain"])
-    b.follow("drone1", lifted(np.pi, 0.0), *gains)
-    b.follow("drone2", lifted(np.pi / 2, 2 * L + 2 * half), *gains)
+    b.add(un.forces.Follower("drone1", lifted(np.pi, 0.0), *gains))
+    b.add(un.forces.Follower("drone2", lifted(np.pi / 2, 2 * L + 2 * half), *gains))
     system = b.build()
     return Setup(system, system.state(), t_end=10.0, dt=0.01)
 

@@ -22,14 +22,14 @@ def build(p: dict) -> Setup:
         drawn=(width, width),
     )
     b.body("tip", "ground", elastic)
-    b.load("tip", (p["force_x"], 0, p["force_z"]))
+    b.add(un.forces.Load("tip", (p["force_x"], 0, p["force_z"])))
     system = b.build()
     # at rest in its equilibrium, it stays there: the run shows it
     return Setup(system, lambda system: un.equilibrium(system, tolerance=1e-12).state, t_end=0.1, dt=0.01)
 
 
 def metrics(setup: Setup, data) -> dict[str, float]:
-    tip, L = rods.tip(data, sample=0), float(setup.system.rods[0].abscissae[0, -1])
+    tip, L = rods.tip(data, sample=0), setup.parameters["length"]
     q = data.position.values[0]
     return {
         "tip_x": tip[0],

@@ -31,9 +31,9 @@ def build(p: dict) -> Setup:
     # Bend, carry the bend once around the spine, stretch: the relative rotation vector stays normal to the spine, so that
     # the waist does not twist (Kane and Scher, 1969).
     T = p["duration"]
-    bend = un.Quintic(0.0, p["bend"], 0.0, T / 4) - un.Quintic(0.0, p["bend"], 3 * T / 4, T)
-    around = un.Retimed(
-        un.Sinusoid([0.0, 1.0, 1.0], 1.0, [0.0, np.pi / 2, 0.0]), un.Quintic(0.0, 2 * np.pi, T / 4, 3 * T / 4)
+    bend = un.laws.Quintic(0.0, p["bend"], 0.0, T / 4) - un.laws.Quintic(0.0, p["bend"], 3 * T / 4, T)
+    around = un.laws.Retimed(
+        un.laws.Sinusoid([0.0, 1.0, 1.0], 1.0, [0.0, np.pi / 2, 0.0]), un.laws.Quintic(0.0, 2 * np.pi, T / 4, 3 * T / 4)
     )
     b.drive(["waist.rx", "waist.ry", "waist.rz"], bend * around)
     system = b.build()
@@ -43,7 +43,7 @@ def build(p: dict) -> Setup:
 def metrics(setup: Setup, data) -> dict[str, float]:
     return {
         "net_rotation": measures.net_rotation(data),
-        "momentum_max": measures.angular_momentum(setup.system, data).max(),
+        "momentum_max": measures.angular_momentum(data).max(),
     }
 
 

@@ -39,7 +39,7 @@ def build(p: dict, length: float, force, couple, material: dict, width: float, d
         **material,
     )  # fmt: skip
     b.body("tip", "root", elastic)
-    b.load("root", un.Function(force, (3,)), un.Function(couple, (3,)))
+    b.add(un.forces.Load("root", un.laws.Function(force, (3,)), un.laws.Function(couple, (3,))))
     system = b.build()
     return Setup(system, system.state(), t_end=duration, dt=0.01)
 

@@ -10,7 +10,7 @@ SCENARIO = flying_rod.scenario(
     length=1.0,
     force=flying_rod.stiff_force,
     couple=flying_rod.stiff_couple,
-    material=dict(section=un.Circle(0.1), E=1e6, density=1e3),
+    material=dict(section=un.rods.Circle(0.1), E=1e6, density=1e3),
     width=0.1,
     duration=2.0,
 )

@@ -36,7 +36,7 @@ def build(p: dict) -> Setup:
         l, m = length[name], p["density"] * length[name]
         sides[name] = -1 if (name, parent) in BACKWARDS else 1
         at = 0.0 if name == "crank" else length[parent]
-        law = un.Polynomial([p["angle"], p["speed"]]) if name == "crank" else None
+        law = un.laws.Polynomial([p["angle"], p["speed"]]) if name == "crank" else None
         b.body(
             name,
             parent,
@@ -48,7 +48,7 @@ def build(p: dict) -> Setup:
             shapes=[_bar(sides[name] * l, COLOURS[name])],
         )
     ends = {"position": (sides[last] * length[last], 0, 0), "other_position": (length[other], 0, 0)}
-    b.constrain(un.Closure("loop", last, other, p["closure"], rotation=HINGE, other_rotation=HINGE, **ends))
+    b.add(un.rows.Closure("loop", last, other, p["closure"], rotation=HINGE, other_rotation=HINGE, **ends))
     system = b.build()
     # a rough guess, which the library assembles: the rocker upright, the coupler from the crank to its top
     crank = length["crank"] * np.array([np.cos(p["angle"]), np.sin(p["angle"])])

@@ -27,7 +27,7 @@ def build(p: dict) -> Setup:
 def metrics(setup: Setup, data) -> dict[str, float]:
     rates = data.base_twist.values[:, 3:]
     signs = np.sign(rates[:, np.abs(rates[0]).argmax()])  # of the spin about the body axis that it started about
-    momenta = measures.angular_momentum(setup.system, data)
+    momenta = measures.angular_momentum(data)
     return {
         "flips": float(np.count_nonzero(np.diff(signs[signs != 0]))),
         "energy_drift": measures.energy_drift(data),

@@ -1,7 +1,5 @@
 """A column under its own weight: Greenhill's problem, statics with an instability."""
 
-import json
-
 import undula as un
 from undula.gallery import rods
 from undula.scenario.scenario import Parameter, Scenario, Setup
@@ -30,7 +28,7 @@ def column(p: dict, weight: float) -> un.System:
         drawn=(width, width),
     )
     b.body("tip", "ground", elastic, rotation=rods.UP)
-    b.load("tip", (p["push"], 0, 0))
+    b.add(un.forces.Load("tip", (p["push"], 0, 0)))
     return b.build()
 
 
@@ -54,7 +52,7 @@ def build(p: dict) -> Setup:
 
 
 def metrics(setup: Setup, data) -> dict[str, float]:
-    p = json.loads(data.attrs["parameters"])
+    p = setup.parameters
     weight = critical(p)
     x, _, z = rods.tip(data)
     return {

@@ -1,7 +1,5 @@
 """A shaft twisted at one end until it coils: Greenhill's shaft, an instability of a closed loop."""
 
-import json
-
 import numpy as np
 
 import undula as un
@@ -32,8 +30,8 @@ def shaft(p: dict, twist) -> un.System:
         drawn=(2 * r, 2 * r),
     )
     b.body("end", "hand", elastic, shapes=_clamp(r, 1))
-    b.load("end", (p["pull"], 0, 0))
-    b.constrain(un.Closure("guide", "end", holds=("y", "z", "rx", "ry", "rz")))
+    b.add(un.forces.Load("end", (p["pull"], 0, 0)))
+    b.add(un.rows.Closure("guide", "end", holds=("y", "z", "rx", "ry", "rz")))
     return b.build()
 
 
@@ -54,7 +52,7 @@ def critical(p: dict) -> float:
     guess = GREENHILL * p["EI"] / p["GJ"]
 
     def lowest(twist):
-        system = shaft(light, un.Constant(twist))
+        system = shaft(light, un.laws.Constant(twist))
         straight = system.state({"hand": twist, "end.Kx1": -twist / p["length"]})  # the rod undoes the turn of the hand
         return un.tangent_stiffness(system, straight).lowest
 
@@ -68,13 +66,13 @@ def critical(p: dict) -> float:
 
 def build(p: dict) -> Setup:
     final = p["turns"] * GREENHILL * p["EI"] / p["GJ"]
-    twist = un.Quintic(0.0, final, 0.0, 0.9 * p["duration"])
+    twist = un.laws.Quintic(0.0, final, 0.0, 0.9 * p["duration"])
     system = shaft(p, twist)
     return Setup(system, system.state(), t_end=p["duration"], dt=0.005)
 
 
 def metrics(setup: Setup, data) -> dict[str, float]:
-    p = json.loads(data.attrs["parameters"])
+    p = setup.parameters
     twist = critical(p)
     path = data.rod_position.values[-1]
     return {

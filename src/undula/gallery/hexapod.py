@@ -7,19 +7,18 @@ import numpy as np
 
 import undula as un
 from undula.gallery import measures
-from undula.lie import so3
 from undula.scenario.scenario import Parameter, Scenario, Setup
 
 STEEL, ROD, PLATE = (0.35, 0.38, 0.42), (0.75, 0.75, 0.78), (0.85, 0.45, 0.15)
 
 
-class LegLengths(un.Law):
+class LegLengths(un.laws.Law):
     """Lengths [m] of the legs that put the platform at `home` plus `pose`, a law of position and rotation vector."""
 
     feet: Any
     tips: Any
     home: Any
-    pose: un.Law
+    pose: un.laws.Law
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -27,7 +26,7 @@ class LegLengths(un.Law):
 
     def value(self, t):
         x = self.pose.value(t)
-        R = so3.to_matrix(so3.exp(x[3:]))
+        R = un.lie.so3.to_matrix(un.lie.so3.exp(x[3:]))
         legs = self.home + x[:3] + self.tips @ R.T - self.feet
         return jnp.sqrt((legs**2).sum(1))
 
@@ -49,7 +48,7 @@ def build(p: dict) -> Setup:
     feet, tips = places(p)
     home = np.array([0.0, 0.0, p["height"]])
     shift = [*p["shift"], *p["turn"]]
-    pose = un.Sinusoid(shift, p["rate"], [0.0, np.pi / 2, 0.0, np.pi / 2, 0.0, 0.0])
+    pose = un.laws.Sinusoid(shift, p["rate"], [0.0, np.pi / 2, 0.0, np.pi / 2, 0.0, 0.0])
     law = LegLengths(*(jnp.asarray(x) for x in (feet, tips, home)), pose)
     r, m, M = p["platform_radius"], p["leg_mass"] / 2, p["platform_mass"]
     b = un.Builder("hexapod", gravity=(0, 0, -p["gravity"]))
@@ -91,7 +90,7 @@ def build(p: dict) -> Setup:
             shapes=[un.Shape("cylinder", (0.014, drawn), (0, 0, -drawn / 2), colour=ROD)],
             **solid,
         )
-        b.constrain(un.Closure(f"ball{k}", f"rod{k}", "platform", "spherical", other_position=tip))
+        b.add(un.rows.Closure(f"ball{k}", f"rod{k}", "platform", "spherical", other_position=tip))
     b.drive([f"leg{k}" for k in range(1, 7)], law)
     system = b.build()
     guess = {"platform.z": p["height"]}

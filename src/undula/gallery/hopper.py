@@ -19,10 +19,10 @@ def build(p: dict) -> Setup:
         un.Shape("sphere", (0.05,), colour=METAL),
     ]
     b.body("body", "x", un.Prismatic((0, 0, 1), name="z"), mass=p["mass"], shapes=look)
-    swing = un.Sinusoid(p["swing"], rate, p["lead"])
+    swing = un.laws.Sinusoid(p["swing"], rate, p["lead"])
     upper = [bar((0, 0, -0.6 * length), (0, 0, 0), METAL, 0.022)]
     b.body("leg", "body", un.Revolute((0, -1, 0), motion=swing, name="hip"), shapes=upper)
-    pump = un.ProportionalDerivative(p["stiffness"], p["damping"], un.Sinusoid(p["stroke"], rate))
+    pump = un.forces.ProportionalDerivative(p["stiffness"], p["damping"], un.laws.Sinusoid(p["stroke"], rate))
     lower = [
         bar((0, 0, 0.03), (0, 0, 0.55 * length), RED, 0.013),
         un.Shape("sphere", (0.03,), (0, 0, 0.03), colour=METAL),
@@ -35,7 +35,7 @@ def build(p: dict) -> Setup:
         mass=p["foot_mass"],
         shapes=lower,
     )
-    b.contact("ground", "foot", un.Plane(), un.Coulomb(p["mu"]))
+    b.add(un.contact.Contact("ground", "foot", un.contact.Plane(), un.contact.Coulomb(p["mu"])))
     system = b.build()
     height = length * np.cos(p["swing"] * np.sin(p["lead"])) + p["drop"]
     return Setup(system, system.state({"z": height}), p["duration"], dt=1e-4, save_every=20)

@@ -3,42 +3,23 @@
 from typing import TYPE_CHECKING
 
 import equinox as eqx
-import jax
-import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array
 
-from undula.geometry.connection import resting_twist
-from undula.lie.se3 import Pose
-from undula.model.system import State, System, configuration
-from undula.tree.driven import driven_motion
-from undula.tree.kinematics import momentum
+import undula as un
 
 if TYPE_CHECKING:
     import xarray as xr
 
 
-def at_rest(system: System) -> State:
+def at_rest(system: un.System) -> un.State:
     """The initial state with zero momentum in the base's group, the driven coordinates moving as their laws say."""
     return _at_rest(system, system.state())
 
 
 @eqx.filter_jit
-def _at_rest(system: System, state: State) -> State:
-    state, _ = driven_motion(system, 0.0, state)
-    return State(state.base, state.q, resting_twist(system, state), state.v)
-
-
-def states(system: System, data: "xr.Dataset") -> State:
-    """The states of a run, batched over its samples."""
-    base = Pose(jnp.asarray(data.base_position.values), jnp.asarray(data.base_quaternion.values))
-    q = _configurations(system, jnp.asarray(data.position.values))
-    return State(base, q, jnp.asarray(data.base_twist.values), jnp.asarray(data.velocity.values))
-
-
-@eqx.filter_jit
-def _configurations(system: System, positions: Array) -> Array:
-    return jax.vmap(lambda x: configuration(system.topology, x))(positions)
+def _at_rest(system: un.System, state: un.State) -> un.State:
+    state, _ = un.driven_motion(system, 0.0, state)
+    return state.replace(base_twist=un.geometry.resting_twist(system, state))
 
 
 def net_rotation(data: "xr.Dataset", samples: tuple[int, int] = (0, -1)) -> float:
@@ -49,19 +30,11 @@ def net_rotation(data: "xr.Dataset", samples: tuple[int, int] = (0, -1)) -> floa
     return float((a.inv() * b).magnitude())
 
 
-def angular_momentum(system: System, data: "xr.Dataset", about: str = "centre") -> np.ndarray:
-    """Norm [kg m^2/s] of the angular momentum at each sample, about the centre of mass or the base's origin."""
-    return np.linalg.norm(momenta(system, data, about)[:, 3:], axis=1)
-
-
-def momenta(system: System, data: "xr.Dataset", about: str = "centre") -> np.ndarray:
-    """Momentum (linear, angular) [kg m/s, kg m^2/s] at each sample, (samples, 6); `about` as the frame of `momentum`."""
-    return np.asarray(_momenta(system, states(system, data), about))
-
-
-@eqx.filter_jit
-def _momenta(system: System, moments: State, about: str) -> Array:
-    return jax.lax.map(lambda state: momentum(system, state, about), moments)
+def angular_momentum(data: "xr.Dataset", about: str = "centre") -> np.ndarray:
+    """Norm [kg m^2/s] of the angular momentum at each sample, about the centre of mass or the "base"'s origin."""
+    point = data.mass_centre if about == "centre" else data.base_position
+    linear, angular = np.split(data.momentum.values, 2, axis=1)
+    return np.linalg.norm(angular - np.cross(point.values, linear), axis=1)
 
 
 def energy_drift(data: "xr.Dataset") -> float:

@@ -36,12 +36,12 @@ def build(p: dict) -> Setup:
         shapes=shapes,
     )
     # three patterns of the wheels' angles are compatible: all alike, along the rollers, and left against right
-    ahead = un.Sinusoid(p["ahead"], p["rate"])
-    aside = un.Sinusoid(p["aside"], p["rate"], np.pi / 2)
-    turn = un.Polynomial([0.0, p["turn"]])
+    ahead = un.laws.Sinusoid(p["ahead"], p["rate"])
+    aside = un.laws.Sinusoid(p["aside"], p["rate"], np.pi / 2)
+    turn = un.laws.Polynomial([0.0, p["turn"]])
     for name, x, y, slant, side in WHEELS:
-        b.constrain(
-            un.MecanumWheel(
+        b.add(
+            un.rows.MecanumWheel(
                 name,
                 "platform",
                 (x * l, y * w, 0),

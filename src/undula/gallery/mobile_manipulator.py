@@ -15,7 +15,7 @@ def build(p: dict) -> Setup:
     deck = un.Shape("box", (1.3 * l, 0.75 * L, R), (0, 0, 1.6 * R), colour=(0.35, 0.38, 0.42))
     platform = dict(wheelbase=l, track=L, radius=R, mass=p["platform_mass"], inertia=p["platform_inertia"])
     steering = {x: p[x] for x in ("steer_amplitude", "steer_rate", "steer_phase")}
-    add_platform(b, platform | steering, "platform", un.Constant(p["speed"]), [deck])
+    add_platform(b, platform | steering, "platform", un.laws.Constant(p["speed"]), [deck])
     arm = dict(mass=p["arm_mass"], wrist_mass=p["wrist_mass"], radius=p["arm_radius"])
     add_arm(b, arm | dict(amplitude=p["arm_amplitude"], rate=p["arm_rate"]), "platform", height=2.1 * R)
     system = b.build()

@@ -20,7 +20,7 @@ def build(p: dict) -> Setup:
         shapes=[un.Shape("box", (2 * half + R, 0.5 * R, 0.5 * R), colour=(0.35, 0.4, 0.5))],
     )
     # the wheels are driven alike: two rows, one unknown, so that the torques of the wheels are not unique
-    law = un.Sinusoid(p["amplitude"], p["rate"], np.pi / 2, -p["amplitude"])
+    law = un.laws.Sinusoid(p["amplitude"], p["rate"], np.pi / 2, -p["amplitude"])
     for name, x in (("front", half), ("rear", -half)):
         b.body(
             name,
@@ -34,7 +34,7 @@ def build(p: dict) -> Setup:
                 un.Shape("box", (1.6 * R, 0.05 * R, 0.15 * R), (0, 0.52 * R, 0), colour=(0.9, 0.9, 0.9)),
             ],
         )
-        b.constrain(un.Wheel(f"{name}_contact", "cart", (x, 0, 0), radius=R, roll=name, side=False))
+        b.add(un.rows.Wheel(f"{name}_contact", "cart", (x, 0, 0), radius=R, roll=name, side=False))
     b.body(
         "pendulum",
         "cart",

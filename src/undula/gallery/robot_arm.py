@@ -54,7 +54,7 @@ def add_arm(b: un.Builder, p: dict, parent: str, height: float = 0.0) -> None:
             ],
         )
         parent = name
-    b.drive(["joint1", "joint2", "joint3"], un.Sinusoid(list(p["amplitude"]), list(p["rate"])))
+    b.drive(["joint1", "joint2", "joint3"], un.laws.Sinusoid(list(p["amplitude"]), list(p["rate"])))
 
 
 def build(p: dict) -> Setup:

@@ -14,7 +14,7 @@ def soft(p: dict, strains: str, **more) -> un.Rod:
     """A rod of a circular section with the parameters of `material`."""
     return un.Rod(
         length=p["length"],
-        section=un.Circle(p["diameter"]),
+        section=un.rods.Circle(p["diameter"]),
         E=p["E"],
         density=p["density"],
         damping=p["damping"],

@@ -14,7 +14,11 @@ def build(p: dict) -> Setup:
     for side in (1, -1):  # a spot on each side shows how it turns
         look.append(un.Shape("sphere", (0.35 * r,), (0.5 * r, 0.6 * side * r, 0), colour=(0.95, 0.9, 0.75)))
     b.base("ball", role="free", mass=m, inertia=un.sphere_inertia(m, r), shapes=look)
-    b.contact("ground", "ball", un.Plane(), un.Coulomb(p["mu"], rolling=p["mu_roll"]), radius=r)
+    b.add(
+        un.contact.Contact(
+            "ground", "ball", un.contact.Plane(), un.contact.Coulomb(p["mu"], rolling=p["mu_roll"]), radius=r
+        )
+    )
     system = b.build()
     start = system.state(base_position=(0, 0, r), base_twist=(p["speed"], 0, 0, 0, p["spin"], 0))
     return Setup(system, start, t_end=p["duration"], dt=1e-3)
@@ -26,7 +30,7 @@ def metrics(setup: Setup, data) -> dict[str, float]:
     t, x = data.time.values, data.base_position.values[:, 0]
     turns = Rotation.from_quat(data.base_quaternion.values, scalar_first=True)
     speed = turns.apply(data.base_twist.values[:, :3])[:, 0]
-    slip = speed - float(setup.system.contacts[0].radius[0]) * data.base_twist.values[:, 4]
+    slip = speed - setup.parameters["radius"] * data.base_twist.values[:, 4]
     rolls, stops = halt(t, slip), halt(t, speed)
     return {
         "roll_time": rolls,

@@ -25,7 +25,7 @@ def build(p: dict) -> Setup:
             un.Shape("box", (0.08 * r, 0.05 * r, 1.9 * r), colour=SPOKE),
         ],
     )
-    b.constrain(un.RollingDisc("ground", "disc", r))
+    b.add(un.rows.RollingDisc("ground", "disc", r))
     system = b.build()
     # spin about the axle (y) and turning about the vertical, in the disc's axes; its lowest point, at -r z, is at rest
     w = np.array([0.0, p["spin"] + p["turning"] * np.sin(lean), p["turning"] * np.cos(lean)])

@@ -52,7 +52,7 @@ def build(p: dict) -> Setup:
         )
     b.drive(
         ["rotor1", "rotor2", "rotor3"],
-        un.Sinusoid(list(p["rotor_angle"]), list(p["rotor_rate"]), list(p["rotor_phase"])),
+        un.laws.Sinusoid(list(p["rotor_angle"]), list(p["rotor_rate"]), list(p["rotor_phase"])),
     )
     system = b.build()
     return Setup(system, measures.at_rest, t_end=4 * np.pi, dt=4 * np.pi / 1256)
@@ -61,7 +61,7 @@ def build(p: dict) -> Setup:
 def metrics(setup: Setup, data) -> dict[str, float]:
     return {
         "net_rotation": measures.net_rotation(data),
-        "momentum_drift": measures.angular_momentum(setup.system, data, "base").max(),
+        "momentum_drift": measures.angular_momentum(data, "base").max(),
     }
 
 

@@ -57,14 +57,14 @@ def build(p: dict) -> Setup:
             position=(l if k > 1 else 0, 0, 0),
             shapes=drawing.axle(wheel, TRACK * l),
         )
-        b.constrain(un.Skate(f"wheels{k}", f"S{j}"))
+        b.add(un.rows.Skate(f"wheels{k}", f"S{j}"))
     # The gait drives the joints of the first three modules and all wheeled bodies. The joints r6, r8, ... between the modules
     # behind are free: their wheels lead them, as the compatibility of the document asks.
-    b.drive([f"r{j}" for j in range(1, 6)], un.Sinusoid(list(p["amplitude"]), p["rate"], list(p["phase"])))
+    b.drive([f"r{j}" for j in range(1, 6)], un.laws.Sinusoid(list(p["amplitude"]), p["rate"], list(p["phase"])))
     if n > 3:
         b.drive(
             [f"r{j}" for j in range(7, 2 * n, 2)],
-            un.Sinusoid([p["tail_amplitude"]] * (n - 3), p["rate"], p["tail_phase"]),
+            un.laws.Sinusoid([p["tail_amplitude"]] * (n - 3), p["rate"], p["tail_phase"]),
         )
     system = b.build()
     return Setup(system, system.state(), t_end=20.0, dt=0.01)

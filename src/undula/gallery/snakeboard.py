@@ -51,10 +51,10 @@ def build(p: dict) -> Setup:
             position=(x, 0, 0),
             shapes=drawing.axle(RADIUS, TRACK),
         )
-        b.constrain(un.Skate(f"{name}-wheels", name))
-    phi = un.Sinusoid(p["phi_amplitude"], p["phi_rate"], p["phi_phase"])
-    psi = un.Sinusoid(p["psi_amplitude"], rotor_rate(p), p["psi_phase"])
-    b.drive(["psi", "front", "rear"], un.stack([psi, -phi, phi]))
+        b.add(un.rows.Skate(f"{name}-wheels", name))
+    phi = un.laws.Sinusoid(p["phi_amplitude"], p["phi_rate"], p["phi_phase"])
+    psi = un.laws.Sinusoid(p["psi_amplitude"], rotor_rate(p), p["psi_phase"])
+    b.drive(["psi", "front", "rear"], un.laws.stack([psi, -phi, phi]))
     system = b.build()
     cycle = 2 * np.pi / (abs(p["phi_rate"]) or 1.0)
     return Setup(system, system.state(), t_end=4 * cycle, dt=cycle / 800)

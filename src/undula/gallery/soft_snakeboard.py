@@ -30,7 +30,7 @@ def build(p: dict) -> Setup:
         inertia=un.planar_inertia(own),
         shapes=[un.Shape("box", (2.2 * l, 0.12, 0.02), (0, 0, 0.05), colour=BOARD)],
     )
-    steer = un.Sinusoid(p["steer"], p["rate"], p["steer_phase"])
+    steer = un.laws.Sinusoid(p["steer"], p["rate"], p["steer_phase"])
     for name, x, law in (("front", l, -steer), ("rear", -l, steer)):
         sides = [un.Shape("cylinder", (0.03, 0.02), (0, y, 0.03), drawing.ALONG_Y, AXLE) for y in (-0.08, 0.08)]
         bar = un.Shape("box", (0.02, 0.16, 0.02), (0, 0, 0.03), colour=AXLE)
@@ -43,17 +43,17 @@ def build(p: dict) -> Setup:
             position=(x, 0, 0),
             shapes=[bar, *sides],
         )
-        b.constrain(un.Skate(f"{name}_wheels", name))
+        b.add(un.rows.Skate(f"{name}_wheels", name))
     b.body(
         "shaft",
         "board",
-        un.Revolute((0, 0, 1), name="rotor", motion=un.Sinusoid(p["swing"], p["rate"])),
+        un.Revolute((0, 0, 1), name="rotor", motion=un.laws.Sinusoid(p["swing"], p["rate"])),
         inertia=un.planar_inertia(hub),
         position=(0, 0, HEIGHT),
         shapes=[un.Shape("cylinder", (0.03, 0.1), (0, 0, -0.02), colour=AXLE)],
     )
     for name, turn, colour in (("beam1", (1.0, 0, 0, 0), BEAMS[0]), ("beam2", (0, 0, 0, 1.0), BEAMS[1])):
-        un.add_beam(
+        un.flexible.add_beam(
             b,
             name,
             "shaft",
@@ -69,7 +69,7 @@ def build(p: dict) -> Setup:
     system = b.build()
     cycle = 2 * np.pi / p["rate"]
     # an explicit step must resolve the beams, clamped on a shaft that gives way a little, and their dampers
-    fastest = 1.5 * un.clamped_modes(1, L).roots[0] ** 2 * np.sqrt(p["stiffness"] / (rho * L**4))
+    fastest = 1.5 * un.flexible.clamped_modes(1, L).roots[0] ** 2 * np.sqrt(p["stiffness"] / (rho * L**4))
     per_cycle = max(400, int(np.ceil(max(1.0, p["damping"] * fastest) * fastest * cycle)))
     return Setup(system, system.state(), t_end=5 * cycle, dt=cycle / per_cycle)
 

@@ -58,7 +58,7 @@ def build(p: dict) -> Setup:
     goal = np.array(p["goal"])
     b.drive(
         [name for name, _, _ in LINKS],
-        un.Quintic(np.zeros(6), goal, 0.0, half) + un.Quintic(np.zeros(6), -goal, half, 2 * half),
+        un.laws.Quintic(np.zeros(6), goal, 0.0, half) + un.laws.Quintic(np.zeros(6), -goal, half, 2 * half),
     )
     system = b.build()
     return Setup(system, measures.at_rest, t_end=p["duration"], dt=0.01)
@@ -69,7 +69,7 @@ def metrics(setup: Setup, data) -> dict[str, float]:
     return {
         "rotation_at_goal": measures.net_rotation(data, (0, middle)),
         "net_rotation": measures.net_rotation(data),
-        "momentum_max": measures.angular_momentum(setup.system, data).max(),
+        "momentum_max": measures.angular_momentum(data).max(),
         "effort_max": np.abs(data.effort.values).max(),
     }
 

@@ -10,18 +10,18 @@ from typing import Any
 import jax.numpy as jnp
 from jaxtyping import Array, Float, ScalarLike
 
-from undula.laws.law import Law, parameters
+import undula as un
 
 
-class FrontAngle(Law):
+class FrontAngle(un.laws.Law):
     """Angle [rad] of a front wheel. `beta`: law of the steering [rad]; `offset`: y / wheelbase."""
 
-    beta: Law
+    beta: un.laws.Law
     offset: Array
 
-    def __init__(self, beta: Law, offset: Any):
+    def __init__(self, beta: un.laws.Law, offset: Any):
         self.beta = beta
-        (self.offset,) = parameters("FrontAngle", offset=offset)
+        self.offset = jnp.asarray(offset, dtype=float)
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -32,15 +32,15 @@ class FrontAngle(Law):
         return jnp.arctan2(jnp.sin(beta), jnp.cos(beta) - self.offset * jnp.sin(beta))
 
 
-class FrontSpeed(Law):
+class FrontSpeed(un.laws.Law):
     """Speed of a front wheel along its own heading, over that of the middle of the rear axle (4.22). Arguments likewise."""
 
-    beta: Law
+    beta: un.laws.Law
     offset: Array
 
-    def __init__(self, beta: Law, offset: Any):
+    def __init__(self, beta: un.laws.Law, offset: Any):
         self.beta = beta
-        (self.offset,) = parameters("FrontSpeed", offset=offset)
+        self.offset = jnp.asarray(offset, dtype=float)
 
     @property
     def shape(self) -> tuple[int, ...]:

@@ -16,8 +16,8 @@ def build(p: dict) -> Setup:
     T0, T1, w = p["tension"], p["amplitude"], p["rate"]
     for side, sign in (("front", 1), ("back", -1)):
         # (3.67): T = T0 + T1 sin(w t +- pi / 2), which starts with one tendon tight and the other slack
-        pull = un.Sinusoid(T1, w, sign * np.pi / 2, T0)
-        b.tendon(side, "tip", (sign * p["offset"], 0.0), tension=pull)
+        pull = un.laws.Sinusoid(T1, w, sign * np.pi / 2, T0)
+        b.add(un.forces.Tendon(side, "tip", (sign * p["offset"], 0.0), tension=pull))
     system = b.build()
     return Setup(system, lambda system: un.equilibrium(system).state, t_end=4.0, dt=0.005)
 
@@ -31,7 +31,7 @@ def metrics(setup: Setup, data) -> dict[str, float]:
         "start_angle": angle[0] + np.pi / 2,
         "tip_x_max": data.body_position.sel(body="tip").values[:, 0].max(),
         "tip_x_min": data.body_position.sel(body="tip").values[:, 0].min(),
-        "tension_max": data.intensity.values.max(),
+        "tension_max": data.tendon_tension.values.max(),
         "energy_error": measures.energy_error(data),
     }
 

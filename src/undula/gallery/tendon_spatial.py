@@ -28,9 +28,9 @@ def build(p: dict) -> Setup:
         return a * jnp.stack([jnp.cos(turns * X), jnp.sin(turns * X)])
 
     routes = {"straight": (a, 0.0), "aside": (-0.5 * a, 3**0.5 / 2 * a), "helical": helix}
-    start = un.SoftStart(p["start"])
+    start = un.laws.SoftStart(p["start"])
     for k, (name, route) in enumerate(routes.items()):
-        b.tendon(name, "tip", route, tension=un.Product(un.Constant(p["tensions"][k]), start))
+        b.add(un.forces.Tendon(name, "tip", route, tension=un.laws.Product(un.laws.Constant(p["tensions"][k]), start)))
     system = b.build()
     return Setup(system, lambda system: un.equilibrium(system).state, t_end=2.0, dt=0.005)
 
@@ -43,7 +43,7 @@ def metrics(setup: Setup, data) -> dict[str, float]:
         "tip_y": y,
         "tip_z": z,
         "twist_end": np.trapezoid(twist, data.rod_abscissa.values[0]),
-        "shortening": float(data.measure.values[0].max() - data.measure.values[-1].min()),
+        "shortening": float(data.tendon_length.values[0].max() - data.tendon_length.values[-1].min()),
         "energy_error": measures.energy_error(data),
     }
 

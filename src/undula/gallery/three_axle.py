@@ -27,9 +27,11 @@ def build(p: dict) -> Setup:
     b.base("middle", role="free", group="SE2", **body(1, 0.0))
     b.body("front", "middle", un.Revolute((0, 0, 1), name="joint1"), position=(l, 0, 0), **body(0, l))
     b.body("rear", "middle", un.Revolute((0, 0, 1), name="joint2"), position=(-l, 0, 0), **body(2, -l))
-    b.drive(["joint1", "joint2"], un.Sinusoid(list(p["amplitude"]), p["rate"], list(p["phase"]), list(p["offset"])))
+    b.drive(
+        ["joint1", "joint2"], un.laws.Sinusoid(list(p["amplitude"]), p["rate"], list(p["phase"]), list(p["offset"]))
+    )
     for name, x in (("front", l), ("middle", 0.0), ("rear", -l)):
-        b.constrain(un.Skate(f"{name}-axle", name, (x, 0, 0)))
+        b.add(un.rows.Skate(f"{name}-axle", name, (x, 0, 0)))
     system = b.build()
     cycle = 2 * np.pi / (abs(p["rate"]) or 1.0)
     return Setup(system, system.state(), t_end=5 * cycle, dt=cycle / 400)

@@ -35,7 +35,9 @@ def build(p: dict) -> Setup:
     b.body(
         "fork",
         "frame",
-        un.Revolute((0, 0, 1), name="steer", motion=un.Sinusoid(p["steer_amplitude"], p["rate"], p["steer_phase"])),
+        un.Revolute(
+            (0, 0, 1), name="steer", motion=un.laws.Sinusoid(p["steer_amplitude"], p["rate"], p["steer_phase"])
+        ),
         mass=p["fork_mass"],
         inertia=un.planar_inertia(I),
         position=(l, 0, 0),
@@ -49,7 +51,9 @@ def build(p: dict) -> Setup:
     b.body(
         "rider",
         "frame",
-        un.Prismatic((0, 1, 0), name="shift", motion=un.Sinusoid(p["shift_amplitude"], p["rate"], p["shift_phase"])),
+        un.Prismatic(
+            (0, 1, 0), name="shift", motion=un.laws.Sinusoid(p["shift_amplitude"], p["rate"], p["shift_phase"])
+        ),
         mass=p["rider_mass"],
         inertia=un.cylinder_inertia(p["rider_mass"], 0.15, 1.7),
         position=(p["rider_place"], 0, 0),
@@ -58,9 +62,9 @@ def build(p: dict) -> Setup:
             un.Shape("sphere", (0.12,), (0, 0, 1.6), colour=(0.90, 0.75, 0.62)),
         ],
     )
-    b.constrain(un.Wheel("front-wheel", "fork", (-trail, 0, 0), radius=RADIUS))
-    b.constrain(un.Wheel("left-wheel", "frame", (0, half, 0), radius=RADIUS))
-    b.constrain(un.Wheel("right-wheel", "frame", (0, -half, 0), radius=RADIUS))
+    b.add(un.rows.Wheel("front-wheel", "fork", (-trail, 0, 0), radius=RADIUS))
+    b.add(un.rows.Wheel("left-wheel", "frame", (0, half, 0), radius=RADIUS))
+    b.add(un.rows.Wheel("right-wheel", "frame", (0, -half, 0), radius=RADIUS))
     system = b.build()
     cycle = 2 * np.pi / (abs(p["rate"]) or 1.0)
     return Setup(system, system.state(), t_end=8 * cycle, dt=cycle / 400)

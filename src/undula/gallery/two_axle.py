@@ -36,12 +36,15 @@ def build(p: dict) -> Setup:
         position=(-front, 0, 0),
         shapes=[beam(rear, (0.13, 0.47, 0.71)), *drawing.axle(RADIUS, track, -rear)],
     )
-    b.drive("joint", un.Sinusoid(p["amplitude"], p["rate"], p["phase"], p["offset"]))
-    slip = un.Viscous(p["friction"]) if p["friction"] else None
+    b.drive("joint", un.laws.Sinusoid(p["amplitude"], p["rate"], p["phase"], p["offset"]))
     # one wheel can stand for an axle: its side row is that of both
-    angle = un.Polynomial([0.0, p["wheel_rate"]]) if p["motor"] else None
-    b.constrain(un.Wheel("front-axle", "front", radius=RADIUS, roll=angle), slip)
-    b.constrain(un.Wheel("rear-axle", "rear", (-rear, 0, 0), radius=RADIUS), slip)
+    angle = un.laws.Polynomial([0.0, p["wheel_rate"]]) if p["motor"] else None
+    wheels = [
+        un.rows.Wheel("front-axle", "front", radius=RADIUS, roll=angle),
+        un.rows.Wheel("rear-axle", "rear", (-rear, 0, 0), radius=RADIUS),
+    ]
+    slip = un.rows.Viscous(p["friction"])
+    b.add(*(wheel.slipping(slip) if p["friction"] else wheel for wheel in wheels))
     system = b.build()
     cycle = 2 * np.pi / (abs(p["rate"]) or 1.0)
     return Setup(system, system.state(), t_end=5 * cycle, dt=cycle / 600)

@@ -28,9 +28,9 @@ def build(p: dict) -> Setup:
     )
     # the angle of a wheel: a mean rate and a swing; a wheel without a motor turns as it must
     for k, (side, sign) in enumerate(SIDES.items()):
-        angle = un.Polynomial([0.0, p["rate"][k]]) + un.Sinusoid(p["swing"][k], p["swing_rate"])
+        angle = un.laws.Polynomial([0.0, p["rate"][k]]) + un.laws.Sinusoid(p["swing"][k], p["swing_rate"])
         motor = p["motors"] in ("both", side)
-        b.constrain(un.Wheel(side, "platform", position=(0, sign * half, 0), radius=R, roll=angle if motor else None))
+        b.add(un.rows.Wheel(side, "platform", position=(0, sign * half, 0), radius=R, roll=angle if motor else None))
     system = b.build()
     cycle = 2 * np.pi / (abs(p["swing_rate"]) or 1.0)
     return Setup(system, system.state(), t_end=2 * cycle, dt=cycle / 600)

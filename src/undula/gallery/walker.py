@@ -14,7 +14,7 @@ UPRIGHT = (0.5**0.5, 0.5**0.5, 0, 0)  # turns the plane of a planar joint into t
 COLOURS = {"left": (0.8, 0.45, 0.15), "right": (0.2, 0.4, 0.65)}
 
 
-class Tiles(un.Surface):
+class Tiles(un.contact.Surface):
     """Tiles of a slope that goes down along x, at the distances `first`, `first` + `spacing`, ... [m]; pits between them."""
 
     slope: Float[Array, ""]
@@ -45,7 +45,11 @@ def build(p: dict) -> Setup:
     b.body("right", "hip", un.Revolute((0, 0, 1)), shapes=_leg("right"), **leg)
     for name, first in (("left", 0.0), ("right", step)):
         ground = Tiles(*(jnp.asarray(x, dtype=float) for x in (slope, first, 2 * step)))
-        b.contact(f"{name}_foot", name, ground, un.Coulomb(p["mu"]), centre=(0, -LENGTH, _side(name)))
+        b.add(
+            un.contact.Contact(
+                f"{name}_foot", name, ground, un.contact.Coulomb(p["mu"]), centre=(0, -LENGTH, _side(name))
+            )
+        )
     system = b.build()
     # both feet on the slope, the left one ahead; angles of the legs from the vertical, forward positive
     half = np.arcsin(step / (2 * LENGTH))
@@ -84,7 +88,7 @@ def _tiles(name: str, slope: float, ways: np.ndarray) -> list[un.Shape]:
 
 def metrics(setup: Setup, data) -> dict[str, float]:
     hip = data.body_position.sel(body="hip").values
-    slope = float(setup.system.contacts[0].surface.slope[0])
+    slope = setup.parameters["slope"]
     height = hip[:, 0] * np.sin(slope) + hip[:, 2] * np.cos(slope)
     way = hip[:, 0] * np.cos(slope) - hip[:, 2] * np.sin(slope)
     low = np.flatnonzero(height < LENGTH / 2)

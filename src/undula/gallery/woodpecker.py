@@ -38,17 +38,23 @@ def build(p: dict) -> Setup:
         inertia=about_y,
         shapes=_bird(),
     )
-    side = un.Plane(normal=(1, 0, 0), point=(r, 0, 0))
-    b.contact("beak", "bird", side, un.Coulomb(p["mu"], restitution=p["restitution"]), centre=_beak())
-    b.contact("lower", "sleeve", side, un.Coulomb(p["mu"]), centre=(HOLE, 0, -HALF_HEIGHT))
-    b.contact("upper", "sleeve", side, un.Coulomb(p["mu"]), centre=(HOLE, 0, HALF_HEIGHT))
+    side = un.contact.Plane(normal=(1, 0, 0), point=(r, 0, 0))
+    b.add(
+        un.contact.Contact(
+            "beak", "bird", side, un.contact.Coulomb(p["mu"], restitution=p["restitution"]), centre=_beak()
+        )
+    )
+    b.add(un.contact.Contact("lower", "sleeve", side, un.contact.Coulomb(p["mu"]), centre=(HOLE, 0, -HALF_HEIGHT)))
+    b.add(un.contact.Contact("upper", "sleeve", side, un.contact.Coulomb(p["mu"]), centre=(HOLE, 0, HALF_HEIGHT)))
     system = b.build()
     start = system.state(
         {"sleeve": SLEEVE_ANGLE, "bird": BIRD_ANGLE - SLEEVE_ANGLE}, {"height": SPEED, "bird": BIRD_RATE}
     )
-    method = un.Moreau(theta=0.5)  # nothing damps the spring, so its forces are those of mid-step
+    method = un.integrators.Moreau(theta=0.5)  # nothing damps the spring, so its forces are those of mid-step
     # the published angle was rounded, and of linearised geometry
-    return Setup(system, lambda s: un.separated(s, start), p["duration"], dt=2e-5, save_every=20, integrator=method)
+    return Setup(
+        system, lambda s: un.contact.separated(s, start), p["duration"], dt=2e-5, save_every=20, integrator=method
+    )
 
 
 def _beak() -> tuple[float, float, float]:

@@ -1,1 +1,5 @@
-"""Geometry of locomotion: connections and what is reconstructed from them."""
+"""The geometry of locomotion: connections, and reconstruction of motions from shape changes."""
+
+from undula.core.lazy import attach as _attach
+
+__getattr__, __dir__, __all__ = _attach(__name__, __file__)

@@ -2,17 +2,22 @@
 
 from typing import Any, ClassVar
 
-from undula.integrate.method import Flow, Integrator, move
-from undula.model.system import State
-from undula.model.topology import Topology
+from undula.integrate.method import Integrator, Report, flow_and_power, imposes, ready, shifted
+from undula.model.prepare import Prepared
+from undula.model.state import State
 
 
 class SemiImplicitEuler(Integrator):
-    """Velocities first, then poses with the new velocities: order 1, one evaluation a step, bounded energy error."""
+    """Updates velocities, then poses with the new velocities: order 1, one evaluation per step, bounded energy error."""
 
     order: ClassVar[int] = 1
 
-    def step(self, top: Topology, flow: Flow, t: Any, state: State, dt: Any) -> State:
-        at, acceleration = flow(t, state)
-        base_gain, gain = dt * acceleration.base, dt * acceleration.v
-        return move(top, at, dt * (at.base_twist + base_gain), dt * (at.v + gain), base_gain, gain)
+    def accounts(self, system):
+        return not imposes(system)
+
+    def step(self, prepared: Prepared, t: Any, state: State, carry: Any, dt: Any, careful: bool = False):
+        accounted = careful and self.accounts(prepared.system)
+        at, a, power = flow_and_power(prepared, t, ready(prepared, t, state), accounted)
+        gain = dt * a.whole
+        new = shifted(prepared, at, dt * (at.velocity + gain), gain, a.z, dt)
+        return new, carry, Report.make(work=dt * power)

@@ -1,8 +1,8 @@
-"""Implicit methods on Lie groups: Newmark, HHT, generalised alpha, midpoint (document 002, sections 3.2, 3.3 and 4.2).
+"""Implicit methods on Lie groups (document 002, sections 3.2, 3.3 and 4.2).
 
-The unknown of a step is the increment x of the configuration. Velocities and accelerations at the instant where the
-balance of efforts is asked for are a x + f and b x + h (3.9); Newton's method finds the x at which the inverse dynamics
-balances (`integrate.newton`).
+The unknown of a step is the increment x of the configuration. Velocities and accelerations at the instant where the efforts
+must balance are a x + f and b x + h (3.9); Newton's method finds the x at which the inverse dynamics balances
+(`numerics.newton`).
 """
 
 import abc
@@ -13,30 +13,37 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.ad_checkpoint import checkpoint_name
-from jaxtyping import Array, Bool, Float, Int
+from jaxtyping import Array, Bool, Float
 
-from undula.balance.coupling import Pattern, pattern
-from undula.balance.dynamics import passive_efforts
-from undula.balance.reduced import unknown_velocities
+from undula.balance.assemble import linear_efforts, wants_sites
+from undula.balance.balance import Balance
+from undula.balance.coupling import pattern
+from undula.balance.internal import advanced_states, internal_rates, settled
+from undula.balance.look import look, look_at
+from undula.balance.reduced import held_imbalance, least_impulse
 from undula.core.errors import UndulaError
-from undula.integrate.method import Integrator, Motion
+from undula.elements.observable import Observable
+from undula.integrate.method import Integrator, Report, flow
+from undula.laws.law import Law
 from undula.lie import se3, so3
-from undula.model.system import Acceleration, State, displaced
+from undula.model.prepare import Prepared
+from undula.model.state import Acceleration, State, displaced
+from undula.model.system import System
 from undula.numerics import dense
+from undula.numerics.checkpoint import SOLUTION
 from undula.numerics.newton import Options, columns_of, newton
 from undula.numerics.pick import pick, spread
 from undula.numerics.small import cross, tmatvec
 from undula.tree.driven import driven_motion
-from undula.tree.problem import SOLUTION
 
 
 class Memory(NamedTuple):
-    """What an implicit method remembers.
+    """Memory of an implicit method.
 
-    - `acceleration`, `pseudo` (n,): of the unknown velocities; the second is the auxiliary one of generalised alpha.
-    - `inverse` (b, m, m), `made_for`: inverse of a Newton matrix, in blocks, and the step [s] that it was made for (0: none).
-    - `size`: of the efforts in the last step; `iterations`: of it; `residual`: what was left, relative to `size`.
-    - `failed`: whether a step failed, then the state stays at what it was, `failed_at` [s].
+    - `acceleration`, `pseudo` (n,): of the unknown velocities; the second is the auxiliary acceleration of generalised alpha.
+    - `inverse` (b, m, m), `made_for`: inverse of a Newton matrix, in blocks, and the step [s] it was computed for (0: none).
+    - `size` of the efforts in the last step; `power` [W] supplied at the instant of its balance.
+    - `failed`: whether a step failed, after which the state does not change; `failed_at`: when [s].
     """
 
     acceleration: Float[Array, "n"]
@@ -44,14 +51,13 @@ class Memory(NamedTuple):
     inverse: Float[Array, "b m m"]
     made_for: Float[Array, ""]
     size: Float[Array, ""]
-    iterations: Int[Array, ""]
-    residual: Float[Array, ""]
+    power: Float[Array, ""]
     failed: Bool[Array, ""]
     failed_at: Float[Array, ""]
 
 
 class Coefficients(NamedTuple):
-    """Velocity a x + f and acceleration b x + h, at the configuration that is `reach` times the increment away."""
+    """Velocity a x + f and acceleration b x + h, at the configuration `reach` times the increment away."""
 
     a: Any
     f: Float[Array, "n"]
@@ -60,21 +66,34 @@ class Coefficients(NamedTuple):
     reach: float
 
 
-class Implicit(Integrator):
-    """What the implicit methods share.
+class _Trial(NamedTuple):
+    """Outcome of a step: iterations, relative residual and work."""
 
-    - `tolerance`: of the balance of efforts, relative to the efforts themselves; `most`: Newton iterations a step.
-    - `newton`: "modified" keeps the inverse of a Newton matrix, found by differences, and corrects it by what each iteration
-      shows (Broyden's update); it is found anew when it no longer serves. "full" has the exact tangent in every iteration.
-    - `halvings`: how often a step that fails is halved before a run gives up.
-    - `base`: how a free base moves: "SE3" (a screw) or "SO3xR3" (rotation and translation apart, as in document 002).
+    iterations: Any
+    residual: Any
+    work: Any
+
+
+class Implicit(Integrator):
+    """Base class of the implicit methods.
+
+    - `tolerance` of the effort balance, relative to the efforts; `max_iterations` of Newton's method per step.
+    - `newton`: "modified" keeps the inverse of a Newton matrix, found by finite differences, and corrects it in each iteration
+      (Broyden's update); it is recomputed when convergence is poor. "full" uses the exact tangent in every iteration.
+    - `halvings`: how often a failing step is halved before a run gives up.
+    - `base`: how a free base moves: "SE3" (a screw motion) or "SO3xR3" (separate rotation and translation, as in document 002).
     """
 
     tolerance: float = eqx.field(static=True, default=1e-9, kw_only=True)
-    most: int = eqx.field(static=True, default=40, kw_only=True)
+    max_iterations: int = eqx.field(static=True, default=40, kw_only=True)
     newton: str = eqx.field(static=True, default="modified", kw_only=True)
     halvings: int = eqx.field(static=True, default=6, kw_only=True)
     base: str = eqx.field(static=True, default="SE3", kw_only=True)
+
+    takes: ClassVar[frozenset[str]] = frozenset({"stiff"})
+    observables: ClassVar[tuple[Observable, ...]] = (
+        Observable("iterations", "1", (), "iterations of the step that ends at each sample"),
+    )
 
     def __check_init__(self):
         for name, allowed in (("newton", ("modified", "full")), ("base", ("SE3", "SO3xR3"))):
@@ -85,261 +104,242 @@ class Implicit(Integrator):
 
     @abc.abstractmethod
     def coefficients(self, v: Array, memory: Memory, dt: Any) -> Coefficients:
-        """The scheme, from the velocities (n,) at the start of a step."""
+        """The coefficients of a step, from the velocities (n,) at its start."""
 
     @abc.abstractmethod
     def finish(self, v: Array, memory: Memory, velocity: Array, acceleration: Array) -> tuple[Array, Array, Array]:
         """Velocity, acceleration and pseudo-acceleration at the end, from those where the balance holds."""
 
-    def step(self, top, flow, t, state, dt):
-        raise UndulaError(f"{type(self).__name__} is implicit: it has no explicit step; use advance.")
+    def wants_start(self):
+        return True
 
-    def begin(self, motion: Motion, t: Any, state: State, found: tuple[State, Acceleration] | None = None) -> Memory:
-        system = motion.system
-        which = unknown_velocities(system)
-        b, m = self._sparsity(motion).blocks.shape
-        at, acceleration = motion.flow(t, state) if found is None else found
-        start = pick(_stack(self._outside(at, acceleration)), which)
-        zero = jnp.zeros(())
-        return Memory(
-            start, start, jnp.zeros((b, m, m)), zero, zero, jnp.zeros((), int), zero, jnp.zeros((), bool), zero
+    def accounts(self, system: System) -> bool:
+        laws = jax.tree.leaves([g.form for g in system.ideal], is_leaf=lambda x: isinstance(x, Law))
+        moves = len(system.topology.unknown) > 0  # otherwise there is no balance to solve
+        return moves and not system.slipping and not any(isinstance(x, Law) for x in laws)
+
+    def observe(self, carry, report):
+        return {"iterations": report.iterations}
+
+    def refusal(self, report, k, tolerance):
+        return (
+            f"Newton's method did not converge in the step from t = {report.failed_at[k]:.6g} s, nor in {2**self.halvings} "
+            f"parts of it: {report.residual[k]:.3g} of the efforts remains (tolerance {self.tolerance:g}); a smaller dt, "
+            "softer loads or more damping (GeneralisedAlpha with a smaller rho) may help."
         )
 
-    def _sparsity(self, motion: Motion) -> Pattern:
-        return pattern(motion.system, separable=motion.external is None)
+    def init(self, prepared: Prepared, t: Any, state: State, found: Acceleration | None = None) -> Memory:
+        which = prepared.system.topology.unknown
+        b, m = pattern(prepared.system).blocks.shape
+        at, acceleration = flow(prepared, t, state) if found is None else (state, found)
+        start = pick(jnp.concatenate(self._outside(at, acceleration)), which)
+        zero, no = jnp.zeros(()), jnp.zeros((), bool)
+        return Memory(start, start, jnp.zeros((b, m, m)), zero, zero, zero, no, zero)
 
-    def advance(self, motion, t, state, memory, dt, careful=False):
+    def step(self, prepared: Prepared, t: Any, state: State, carry: Memory, dt: Any, careful: bool = False):
+        state = settled(prepared, t, state)  # Newton's method itself closes the gaps of constraints
         if not careful or self.halvings == 0:
-            new, after = self._step(motion, t, state, memory._replace(iterations=jnp.zeros((), int)), dt)
-            return self._unless_failed(t, state, memory, new, after)
-        fresh = memory._replace(iterations=jnp.zeros((), int), failed=jnp.zeros((), bool))
+            return self._unless_failed(t, state, carry, *self._step(prepared, t, state, carry, dt))
+        fresh = carry._replace(failed=jnp.zeros((), bool))
+        nothing = _Trial(jnp.zeros((), int), jnp.zeros(()), jnp.zeros(()))
 
-        def attempt(carry):
-            parts = carry[0]
+        def attempt(before):
+            parts = before[0]
 
-            def part(k, carry):
-                return self._step(motion, t + k * dt / parts, *carry, dt / parts, careful=True)
+            def part(k, now):
+                at, memory, done = now
+                at, memory, new = self._step(prepared, t + k * dt / parts, at, memory, dt / parts, careful=True)
+                left = jnp.where(memory.failed, new.residual, jnp.maximum(done.residual, new.residual))
+                return at, memory, _Trial(done.iterations + new.iterations, left, done.work + new.work)
 
-            return 2 * parts, *jax.lax.fori_loop(0, parts, part, (state, fresh))
+            return 2 * parts, *jax.lax.fori_loop(0, parts, part, (state, fresh, nothing))
 
-        def again(carry):
-            return carry[2].failed & (carry[0] <= 2**self.halvings)
+        def again(now):
+            return now[2].failed & (now[0] <= 2**self.halvings)
 
-        # the first attempt is made in the same loop as the others, so that a step is compiled once
-        start = jnp.where(memory.failed, 2 ** (self.halvings + 1), 1), state, memory._replace(failed=jnp.ones((), bool))
-        _, new, after = jax.lax.while_loop(again, attempt, start)
-        return self._unless_failed(t, state, memory, new, after)
+        # the first attempt is made in the same loop as the others, so that the step is compiled only once
+        start = jnp.where(carry.failed, 2 ** (self.halvings + 1), 1), state, carry._replace(failed=jnp.ones((), bool))
+        _, new, after, found = jax.lax.while_loop(again, attempt, (*start, nothing))
+        return self._unless_failed(t, state, carry, new, after, found)
 
-    def _unless_failed(self, t: Any, state: State, memory: Memory, new: State, after: Memory) -> tuple[State, Memory]:
-        """After a failure the state stays where it was, and when it happened is kept."""
+    def _unless_failed(
+        self, t: Any, state: State, memory: Memory, new: State, after: Memory, found: _Trial
+    ) -> tuple[State, Memory, Report]:
+        """After a failure, the state stays as it was, and the time of the failure is kept."""
         state = jax.tree.map(lambda a, b: jnp.where(after.failed, a, b), state, new)
-        return state, after._replace(failed_at=jnp.where(memory.failed, memory.failed_at, t))
+        when = jnp.where(memory.failed, memory.failed_at, t)
+        report = Report.make(~after.failed, when, found.iterations, found.residual, work=found.work)
+        return state, after._replace(failed_at=when), report
 
     def _step(
-        self, motion: Motion, t: Any, state: State, memory: Memory, dt: Any, careful: bool = False
-    ) -> tuple[State, Memory]:
-        """One step without a second chance."""
-        system = motion.system
-        which = unknown_velocities(system)
+        self, prepared: Prepared, t: Any, state: State, memory: Memory, dt: Any, careful: bool = False
+    ) -> tuple[State, Memory, _Trial]:
+        """One step without retries."""
+        system = prepared.system
+        which = system.topology.unknown
         n = len(which)
         if n == 0:
-            return driven_motion(system, t + dt, state)[0], memory
-        v = pick(_stack((state.base_twist, state.v)), which)
+            nothing = _Trial(jnp.zeros((), int), jnp.zeros(()), jnp.zeros(()))
+            return driven_motion(system, t + dt, state)[0], memory, nothing
+        v = pick(state.velocity, which)
         c = self.coefficients(v, memory, dt)
+        inner = _Inner(prepared, t, state, dt, c.reach)
 
         def reached(x, part, velocity):
-            """The state at a part of the increment, driven entries filled in, and the accelerations of these."""
+            """The state at the fraction `part` of the increment, driven entries filled in, and their accelerations."""
             u = spread(part * x, which, jnp.zeros(6 + system.nv))
-            at = self._displaced(motion, state, u)
-            rates = spread(velocity, which, _stack((at.base_twist, at.v)))
-            return driven_motion(system, t + part * dt, State(at.base, at.q, rates[:6], rates[6:]))
+            at = self._displaced(prepared, state, u)
+            rates = spread(velocity, which, at.velocity)
+            return driven_motion(system, t + part * dt, at.with_velocity(rates))
 
         def trial(x):
             at, known = reached(x, c.reach, c.a * x + c.f)
-            gain = spread(c.b * x + c.h, which, _stack((known.base, known.v)))
+            gain = spread(c.b * x + c.h, which, known.whole)
             return self._inside(at, c.reach * x, which, Acceleration(gain[:6], gain[6:]))
 
         width = jax.lax.stop_gradient(jnp.abs(dt * v).max() + jnp.abs(state.q).max(initial=0.0) + 1e-4)
-        # what makes an effort of the velocity that violates a constraint
+        # scales a velocity that violates a constraint to an effort
         speed = jnp.abs(v).max() + 1e-3 * width / dt
         weight = jax.lax.stop_gradient(jnp.where(memory.size > 0, memory.size, 1.0) / speed)
 
         def balance(x):
-            return motion.imbalance(t + c.reach * dt, *trial(x), weight)
+            at, gain = trial(x)
+            return imbalance(prepared, t + c.reach * dt, at, gain, weight, inner, careful)
 
-        guess = jax.lax.stop_gradient(self._guess(motion, state, -c.h / c.b, which))
-        sparse = self._sparsity(motion)
+        guess = jax.lax.stop_gradient(self._guess(prepared, t, state, -c.h / c.b, which))
+        sparse = pattern(system)
         kept = jax.lax.stop_gradient((memory.inverse, memory.made_for))
+        options = Options(self.tolerance, self.max_iterations, self.newton == "full")
 
         def solve(_, guess):
-            return newton(
-                balance, guess, *kept, dt, width, sparse, Options(self.tolerance, self.most, self.newton == "full")
-            )
+            return newton(balance, guess, *kept, dt, width, sparse, options)
 
         def tangent_solve(g, y):
             return dense.solve(columns_of(g, y.shape[0]), y)
 
-        if careful:  # not to be differentiated: half as much to trace
+        if careful:  # not differentiated, so tracing takes half as long
             x, found = solve(None, guess)
         else:
             x, found = jax.lax.custom_root(lambda x: balance(x)[0], guess, solve, tangent_solve, has_aux=True)
         x = checkpoint_name(x, SOLUTION)
-        inverse, made_for, size, iterations, left, good = jax.lax.stop_gradient(found)
+        inverse, made_for, size, iterations, left, good, power = jax.lax.stop_gradient(found)
         velocity, gain, pseudo = self.finish(v, memory, c.a * x + c.f, c.b * x + c.h)
         new, known = reached(x, 1.0, velocity)
         if self.base == "SO3xR3":
             new, _ = self._inside(new, x, which, known)
             turn = spread(x, which, jnp.zeros(6 + system.nv))[3:6]
             gain, pseudo = (_turned(y, which, turn) for y in (gain, pseudo))
-        new = motion.struck(t + dt, new)
-        return new, Memory(
-            gain,
-            pseudo,
-            inverse,
-            made_for,
-            size,
-            memory.iterations + iterations.astype(int),
-            left,
-            memory.failed | (good == 0),
-            memory.failed_at,
-        )
+        if state.z:
+            new = new.replace(z=inner.end(*trial(x)))
+        if system.constrained:
+            new = least_impulse(prepared, t + dt, new).state
+        before = jnp.where(memory.made_for > 0, memory.power, power)
+        after = Memory(gain, pseudo, inverse, made_for, size, power, memory.failed | (good == 0), memory.failed_at)
+        return new, after, _Trial(iterations.astype(int), left, self.work(before, power, dt))
 
-    def _guess(self, motion: Motion, state: State, ballistic: Array, which: np.ndarray) -> Array:
-        """Where Newton's method begins: without acceleration (the ballistic predictor), or, if springs and rods would then be
-        strained far more than they are, where the step begins."""
-        system = motion.system
-        u = spread(ballistic, which, jnp.zeros(6 + system.nv))
-        moved = displaced(system.topology, state, u[:6], u[6:])
-        before, after = (jnp.abs(passive_efforts(system, x)).max(initial=0.0) for x in (state, moved))
+    def work(self, before: Array, power: Array, dt: Any) -> Array:
+        """Work [J] over a step, from the powers at the instants of balance of the previous and the present step."""
+        return dt * (before + power) / 2
+
+    def _guess(self, prepared: Prepared, t: Any, state: State, ballistic: Array, which: np.ndarray) -> Array:
+        """Initial guess of Newton's method: without acceleration (the ballistic predictor) or, if springs and rods would then
+        be strained far more than they are, at the start of the step."""
+        u = spread(ballistic, which, jnp.zeros(6 + prepared.system.nv))
+        moved = displaced(prepared.system.topology, state, u)
+        before, after = (jnp.abs(linear_efforts(prepared, t, x)).max(initial=0.0) for x in (state, moved))
         return jnp.where(after > 10 * before, 0.0, 1.0) * ballistic
 
-    # A free base whose rotation and translation are integrated apart: its velocity is that of the origin, in the axes that
-    # the base has at the start of the step, and its acceleration the derivative of that.
+    # A free base with rotation and translation integrated separately: its velocity is that of the origin, in the base axes
+    # at the start of the step, and its acceleration is the derivative of that.
 
-    def _displaced(self, motion: Motion, state: State, u: Float[Array, "n"]) -> State:
-        if self.base == "SE3" or motion.system.topology.base_role != "free":
-            return displaced(motion.system.topology, state, u[:6], u[6:])
+    def _displaced(self, prepared: Prepared, state: State, u: Float[Array, "n"]) -> State:
+        top = prepared.system.topology
+        if self.base == "SE3" or top.base_role != "free":
+            return displaced(top, state, u)
         g = state.base
-        moved = displaced(motion.system.topology, state, jnp.zeros(6), u[6:])
+        moved = displaced(top, state, jnp.concatenate([jnp.zeros(6), u[6:]]))
         pose = se3.Pose(g.apply(u[:3]), so3.normalise(so3.multiply(g.quaternion, so3.exp(u[3:6]))))
-        return State(pose, moved.q, state.base_twist, state.v)
+        return state.replace(base=pose, q=moved.q)
 
     def _inside(self, at: State, x: Array, which: np.ndarray, gain: Acceleration) -> tuple[State, Acceleration]:
-        """The same with components in the body's axes, as the dynamics wants them (B.4)."""
+        """The same with components in the body's axes, as the dynamics requires (B.4)."""
         if self.base == "SE3" or not np.any(which < 6):
             return at, gain
         R = so3.to_matrix(so3.exp(spread(x, which, jnp.zeros(6 + at.v.shape[0]))[3:6]))
         V, W = tmatvec(R, at.base_twist[:3]), at.base_twist[3:]
         dV = tmatvec(R, gain.base[:3]) + cross(V, W)
         twist, rate = jnp.concatenate([V, W]), jnp.concatenate([dV, gain.base[3:]])
-        return State(at.base, at.q, twist, at.v), Acceleration(rate, gain.v)
+        return at.replace(base_twist=twist), Acceleration(rate, gain.v)
 
     def _outside(self, at: State, gain: Acceleration) -> tuple[Array, Array]:
-        """Accelerations at the start of a run, as the method remembers them."""
+        """Accelerations at the start of a run, in the form that the method stores."""
         if self.base == "SE3":
             return gain.base, gain.v
         V, W = at.base_twist[:3], at.base_twist[3:]
         return jnp.concatenate([gain.base[:3] + cross(W, V), gain.base[3:]]), gain.v
 
 
-def _stack(parts: tuple[Array, Array]) -> Array:
-    return jnp.concatenate(parts)
+class _Inner:
+    """Internal states during a step: at the instant of the balance and at the end."""
+
+    def __init__(self, prepared: Prepared, t: Any, state: State, dt: Any, reach: float):
+        self.prepared, self.t, self.z, self.dt, self.reach = prepared, t, state.z, dt, reach
+        self.share = (
+            1.0 if reach < 1 else 0.5
+        )  # weight of the rates at the balance; the rest is that of the rates at the start
+        if self.z:
+            self.first = internal_rates(prepared, look(prepared, t, state))
+
+    def rates(self, at: State, known: Acceleration) -> Any:
+        """Mean rates from the start to the instant of the balance."""
+        guess = at.replace(z=advanced_states(self.z, self.first, self.reach * self.dt))
+        here = internal_rates(self.prepared, look_at(self.prepared, self.t + self.reach * self.dt, guess, known))
+        return jax.tree.map(lambda a, b: (1 - self.share) * a + self.share * b, self.first, here)
+
+    def there(self, at: State, known: Acceleration) -> State:
+        """The state at the instant of the balance, with its internal states."""
+        if not self.z:
+            return at
+        return at.replace(z=advanced_states(self.z, self.rates(at, known), self.reach * self.dt))
+
+    def end(self, at: State, known: Acceleration) -> Any:
+        """Internal states at the end of the step."""
+        return advanced_states(self.z, self.rates(at, known), self.dt)
+
+
+def imbalance(
+    prepared: Prepared, t: Any, state: State, acceleration: Acceleration, weight: Any, inner: "_Inner", account: bool
+) -> tuple[Float[Array, "n"], Float[Array, ""], Float[Array, ""]]:
+    """Required minus given efforts of a motion (3.8), over the unknown velocities; the size of the largest; the supplied
+    power [W], if requested (`account`).
+
+    Under constraints efforts count up to reactions, and the velocity that violates the rows is added, times `weight`.
+    """
+    system = prepared.system
+    top = system.topology
+    state = inner.there(state, acceleration)
+    held = system.constrained
+    snap = look_at(prepared, t, state, acceleration, frames=held or wants_sites(prepared), screws=held)
+    balance = Balance.of(prepared, snap, power=account)
+    efforts = balance.imbalance()
+    size = balance.size(efforts)
+    if held:
+        found, reactions = held_imbalance(balance, efforts, weight)
+        efforts = efforts - reactions
+    else:
+        found = pick(efforts, top.unknown)
+    power = jnp.zeros(()) if balance.forces.power is None else balance.forces.power
+    if account and top.driven.any():
+        power = power + jnp.where(top.driven, efforts[6:] * state.v, 0.0).sum()
+    if account and top.base_role == "driven":
+        power = power + (efforts[:6] * state.base_twist).sum()
+    return found, size, power
 
 
 def _turned(y: Array, which: np.ndarray, turn: Array) -> Array:
-    """Accelerations whose linear base part is taken into the axes at the end of the step."""
+    """Accelerations with the linear part of the base expressed in the axes at the end of the step."""
     if not np.any(which < 3):
         return y
     whole = spread(y, which, jnp.zeros(int(which.max()) + 7))
     linear = tmatvec(so3.to_matrix(so3.exp(turn)), whole[:3])
     return pick(jnp.concatenate([linear, whole[3:]]), which)
-
-
-class _Alpha(Implicit):
-    """The family of Newmark, HHT and generalised alpha, by its four numbers."""
-
-    order: ClassVar[int] = 2
-
-    @property
-    @abc.abstractmethod
-    def numbers(self) -> tuple[float, float, float, float]:
-        """alpha_m, alpha_f, beta, gamma."""
-
-    def coefficients(self, v, memory, dt):
-        am, af, beta, gamma = self.numbers
-        f = (1 - gamma / beta) * v + dt * (1 - gamma / (2 * beta)) * memory.pseudo
-        # (1 - am) a' + am a = (1 - af) q'' + af q''_n: (4.11) with its sign corrected
-        h = -(1 - am) / ((1 - af) * beta * dt) * v + (
-            ((1 - am) * (1 - 1 / (2 * beta)) + am) * memory.pseudo - af * memory.acceleration
-        ) / (1 - af)
-        return Coefficients(gamma / (beta * dt), f, (1 - am) / (dt**2 * beta * (1 - af)), h, 1.0)  # (4.12)
-
-    def finish(self, v, memory, velocity, acceleration):
-        am, af, _, _ = self.numbers
-        pseudo = ((1 - af) * acceleration + af * memory.acceleration - am * memory.pseudo) / (1 - am)
-        return velocity, acceleration, pseudo
-
-
-class Newmark(_Alpha):
-    """Newmark's method; (1/4, 1/2), the default, is of order 2 and without damping (document 002, appendix B)."""
-
-    beta: float = eqx.field(static=True, default=0.25)
-    gamma: float = eqx.field(static=True, default=0.5)
-
-    def __check_init__(self):
-        if not (self.gamma >= 0.5 and self.beta >= (self.gamma + 0.5) ** 2 / 4 - 1e-12):
-            raise UndulaError(
-                f"beta = {self.beta}, gamma = {self.gamma}; Newmark's method is stable for gamma >= 1/2 and "
-                "beta >= (gamma + 1/2)^2 / 4."
-            )
-
-    @property
-    def numbers(self):
-        return 0.0, 0.0, self.beta, self.gamma
-
-
-class GeneralisedAlpha(_Alpha):
-    """Generalised alpha (Chung and Hulbert; on groups, Arnold and Bruels): order 2; `rho` in [0, 1] is the factor by which
-    a step damps the highest frequencies, 1: not at all (4.9), (4.10)."""
-
-    rho: float = eqx.field(static=True, default=0.8)
-
-    def __check_init__(self):
-        if not 0 <= self.rho <= 1:
-            raise UndulaError(f"rho = {self.rho}; it must be between 0 and 1.")
-
-    @property
-    def numbers(self):
-        am, af = (2 * self.rho - 1) / (self.rho + 1), self.rho / (self.rho + 1)
-        gamma = 0.5 - am + af
-        return am, af, (gamma + 0.5) ** 2 / 4, gamma
-
-
-class HHT(_Alpha):
-    """The method of Hilber, Hughes and Taylor: order 2, `rho` in [1/2, 1] as for generalised alpha."""
-
-    rho: float = eqx.field(static=True, default=0.8)
-
-    def __check_init__(self):
-        if not 0.5 <= self.rho <= 1:
-            raise UndulaError(f"rho = {self.rho}; it must be between 0.5 and 1.")
-
-    @property
-    def numbers(self):
-        af = (1 - self.rho) / (1 + self.rho)
-        return 0.0, af, (1 + af) ** 2 / 4, 0.5 + af
-
-
-class ImplicitMidpoint(Implicit):
-    """The balance holds in the middle of the step: order 2, symplectic for coordinates that add.
-
-    Of the methods here it keeps the energy best when a step is long against the fastest vibrations.
-    """
-
-    order: ClassVar[int] = 2
-
-    def coefficients(self, v, memory, dt):
-        return Coefficients(1 / dt, jnp.zeros_like(v), 2 / dt**2, -2 * v / dt, 0.5)
-
-    def finish(self, v, memory, velocity, acceleration):
-        return 2 * velocity - v, acceleration, acceleration

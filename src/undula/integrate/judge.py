@@ -1,41 +1,41 @@
-"""What the reports of steps and samples say of a run: where it must stop, and what it may call itself at the end.
+"""Judging a run by the reports of its steps and samples: when it must stop, and its status at the end.
 
-A run is "ok", "doubtful" (it went to its end, but what it found should not be trusted), "failed" (it stopped where it could not
-go on) or "interrupted". All thresholds are in this file.
+A run is "ok", "doubtful" (it reached its end, but the results should not be trusted), "failed" (it stopped where it could not
+continue) or "interrupted". All thresholds are in this file.
 """
 
 import warnings
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 
 from undula.balance.limits import stiffness_limit
-from undula.contact.record import ContactMemory
 from undula.core.startup import UndulaWarning
-from undula.elements.row import At, BodyMotion
-from undula.integrate.implicit import Implicit
-from undula.integrate.loop import Sample
-from undula.integrate.method import Integrator
-from undula.integrate.moreau import Moreau
+from undula.elements.view import SiteView, View
+from undula.integrate.method import Integrator, Report, passive
 from undula.integrate.start import Steps
 from undula.joints.rod.pieces import overwound
 from undula.lie import so3
-from undula.model.system import State, System
+from undula.model.packing import member
+from undula.model.sites import PackedSite
+from undula.model.state import State
+from undula.model.system import System
+from undula.record.sample import Sample
 
 BLOW_UP = 1e9  # a velocity or coordinate beyond this is a failure [SI units]
-VIOLATED = 1e-5  # a constraint that is missed by more is a failure [m, rad or per s]
+VIOLATED = 1e-5  # a larger violation of a constraint is a failure [m, rad or per s]
 UNSOLVED = 1e-2  # a contact problem with a larger residual, relative to the impulses, is a failure
-# Gallery entries miss the tolerance of the contact solver in at most 9 of 60000 steps, and leave 1e-3 of the largest impulse
-MISSED = 0.02  # a run is doubtful if more of its steps than this share miss it,
-FINE = 1e-5  # by more than this (a tighter tolerance than the usual one may be missed),
-COARSE = 5e-3  # or if a single step leaves more than this
+# Gallery entries miss the tolerance of the contact solver in at most 9 of 60000 steps, with a residual of 1e-3
+MISSED = 0.02  # a run is doubtful if more than this fraction of its steps miss the tolerance
+FINE = 1e-5  # with a worst residual above this (a tolerance tighter than the default may be missed),
+COARSE = 5e-3  # or if a single step has a residual above this
+ENERGY = 0.05  # a run is doubtful if this fraction of the energy that it exchanges appears from nowhere or disappears
 
 
 class Verdict(NamedTuple):
-    """Status of a run, and a sentence."""
+    """Status of a run, and a sentence about it."""
 
     status: str
     message: str
@@ -48,32 +48,41 @@ class Fault(NamedTuple):
     message: str
 
 
-def fault(
-    system: System, method: Integrator, samples: Sample, noted: Any, steps: Steps, advice: Callable[[], str]
-) -> Fault | None:
-    """What makes it impossible to go on after a chunk of samples; None if nothing does.
+class Records(NamedTuple):
+    """Records of the method at each sample: its observables, and reports since the previous sample."""
 
-    `noted`: what the integrator remembered at each sample; `advice`: what may help if the motion becomes infinite.
+    shown: dict[str, np.ndarray]
+    report: Report
+
+
+def fault(
+    system: System, method: Integrator, samples: Sample, records: Records, steps: Steps, advice: Callable[[], str]
+) -> Fault | None:
+    """The reason why a run cannot continue after a chunk of samples; None if it can.
+
+    `advice`: a remedy if the motion becomes infinite.
     """
     bad = _first_bad(samples)
-    wound = overwound(system, np.asarray(samples.state.q)) if system.rods else None
+    report = records.report
+    names = system.labels.rods
+    wound = overwound(system.rods, names, np.asarray(samples.state.q)) if system.rods else None
     if wound is not None and (bad is None or wound[0] <= bad):
         when = samples.t[wound[0]]
         return Fault(
             wound[0], f"{wound[1]} at t = {when:.6g} s; a piece can represent a turn of at most pi: use more nodes."
         )
-    if isinstance(method, Implicit) and noted[2].any():
-        k = int(np.argmax(noted[2]))
+    if not report.good.all():
+        k = int(np.argmin(report.good))
         if bad is None or k <= bad:
-            return Fault(k, _not_converged(method, noted, k))
+            return Fault(k, method.refusal(report, k, ENERGY))
     if bad is not None:
         return Fault(bad, _infinite(system, samples, bad, steps, advice))
-    if isinstance(noted, ContactMemory) and (noted.since.worst[:, 0] > UNSOLVED).any():
-        k = int(np.argmax(noted.since.worst[:, 0] > UNSOLVED))
+    if system.contacts and (report.residual > UNSOLVED).any():
+        k = int(np.argmax(report.residual > UNSOLVED))
         return Fault(
             k,
-            f"the contact problem was not solved {_between(samples, k, steps)}: {noted.since.worst[k, 0]:.3g} of the largest "
-            "impulse remains; more iterations (`most` of its solver) or a smaller dt may help.",
+            f"the contact problem was not solved {_between(samples, k, steps)}: {report.residual[k]:.3g} of the largest "
+            "impulse remains; more iterations (`max_iterations` of its solver) or a smaller dt may help.",
         )
     if not system.least_squares and (samples.residual > VIOLATED).any():
         k = int(np.argmax(samples.residual > VIOLATED))
@@ -81,16 +90,20 @@ def fault(
     return None
 
 
-def conclude(verdict: Verdict, samples: Sample, noted: Any, steps: int) -> Verdict:
-    """The verdict on a run that has ended, from all its samples; `steps`: done."""
+def conclude(
+    verdict: Verdict, system: System, method: Integrator, samples: Sample, records: Records, steps: int
+) -> Verdict:
+    """The verdict on a run that has ended, from all its samples; `steps`: number of steps done."""
     status, message = verdict
+    wrong = energy_complaint(system, method, samples, records.report)
     if status == "failed":
-        return verdict
+        return Verdict(status, f"{message.rstrip('.')}; before, {wrong}" if wrong else message)
     changes = rank_changes(samples)
     if changes:
         message = f"{message.rstrip('.')}; the rank of the constraints changed {'; '.join(changes[:5])}."
-    if isinstance(noted, ContactMemory) and noted.since.unsolved.sum():
-        missed, worst = int(noted.since.unsolved.sum()), float(noted.since.worst[:, 0].max())
+    report = records.report
+    if report.unsolved.sum():
+        missed, worst = int(report.unsolved.sum()), float(report.residual.max())
         message = (
             f"{message.rstrip('.')}; the contact problem was not solved to the tolerance in {missed} of {steps} steps, "
             f"{worst:.2g} of the largest impulse remained at worst"
@@ -99,10 +112,84 @@ def conclude(verdict: Verdict, samples: Sample, noted: Any, steps: int) -> Verdi
             status = "doubtful" if status == "ok" else status
             message += (
                 f", where at most {MISSED:.0%} of the steps and {COARSE:g} of the impulse may: forces and motion are doubtful; "
-                "a smaller dt, fewer contacts that share a load, or more iterations (`most` of the solver) may help"
+                "a smaller dt, fewer contacts that share a load, or more iterations (`max_iterations` of the solver) may help"
             )
         message += "."
+    if wrong:
+        status = "doubtful" if status == "ok" else status
+        message = f"{message.rstrip('.')}; {wrong}"
     return Verdict(status, message)
+
+
+class EnergyError(NamedTuple):
+    """Largest energy that a run had created by any sample [J] (negative: lost), the energy it exchanged [J], and when [s]."""
+
+    created: float
+    exchanged: float
+    t: float
+
+
+def energy_error(system: System, method: Integrator, samples: Sample, report: Report) -> EnergyError | None:
+    """Error of a run's energy balance; None where it cannot be determined.
+
+    Where the method accounts for work, its own work is summed over the steps. Where laws drive something, the power of their
+    actuators is known only at samples: a spline through them is integrated, and its error, estimated by leaving out every
+    second sample, is not counted. With contacts, a system without energy supply must not gain any.
+    """
+    t, E = np.asarray(samples.t), np.asarray(samples.energy_stored)
+    if len(t) < 2 or not np.all(np.isfinite(E)):
+        return None
+    kinetic = np.asarray(samples.energy_kinetic)
+    slack = np.zeros(len(t))
+    if system.contacts:
+        if not passive(system):
+            return None
+        work = np.minimum(E - E[0], 0.0)  # lost energy is dissipated
+        supplied = 0.0
+    elif method.accounts(system):
+        work = np.cumsum(report.work) - report.work[0]
+        supplied = float(np.abs(report.work[1:]).sum())
+    else:
+        power = np.asarray(samples.power_actuators) + np.asarray(samples.power_external)
+        if len(t) < 9 or not np.all(np.isfinite(power)):
+            return None
+        work, slack = _integrated(t, power)
+        E = kinetic + np.asarray(samples.energy_potential)  # the powers exclude everything accounted for in energies
+        supplied = float(np.abs(np.diff(work)).sum())
+    off = E - E[0] - work
+    if method.dissipates:
+        off = np.maximum(off, 0.0)
+    off = np.sign(off) * np.maximum(np.abs(off) - slack, 0.0)
+    k = int(np.argmax(np.abs(off)))
+    exchanged = float(kinetic.max() + np.ptp(E - kinetic) + supplied)
+    return EnergyError(float(off[k]), exchanged, float(t[k]))
+
+
+def _integrated(t: np.ndarray, power: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The integral of a power since the first sample, and its uncertainty."""
+    from scipy.interpolate import CubicSpline
+
+    fine = CubicSpline(t, power).antiderivative()(t)
+    some = np.unique(np.append(np.arange(0, len(t), 2), len(t) - 1))
+    coarse = CubicSpline(t[some], power[some]).antiderivative()(t)
+    return fine, np.maximum.accumulate(np.abs(fine - coarse))
+
+
+def is_off(error: EnergyError | None) -> bool:
+    """Whether the error of an energy balance exceeds the threshold."""
+    return error is not None and abs(error.created) > ENERGY * error.exchanged + 1e-12
+
+
+def energy_complaint(system: System, method: Integrator, samples: Sample, report: Report) -> str:
+    """A sentence on an energy balance that is off; "" if it is not."""
+    error = energy_error(system, method, samples, report)
+    if error is None or not is_off(error):
+        return ""
+    what = "appeared from nowhere" if error.created > 0 else "disappeared"
+    return (
+        f"{abs(error.created):.3g} J {what} by t = {error.t:.6g} s, of {error.exchanged:.3g} J that were exchanged, where at "
+        f"most {ENERGY:.0%} may: the motion is doubtful; a smaller dt will help."
+    )
 
 
 def _first_bad(samples: Sample) -> int | None:
@@ -121,7 +208,7 @@ def _first_bad(samples: Sample) -> int | None:
 
 
 def _between(samples: Sample, k: int, steps: Steps) -> str:
-    """The time between the sample before and this one, in words."""
+    """The time between the previous sample and this one, in words."""
     when = float(samples.t[k])
     return f"between t = {max(when - steps.stride * steps.dt, 0.0):.6g} s and t = {when:.6g} s"
 
@@ -154,14 +241,6 @@ def _not_finite(system: System, samples: Sample) -> str:
     return "the motion is not finite"
 
 
-def _not_converged(method: Implicit, noted: Any, k: int) -> str:
-    return (
-        f"Newton's method did not converge in the step from t = {noted[3][k]:.6g} s, nor in {2**method.halvings} "
-        f"parts of it: {noted[1][k]:.3g} of the efforts remains (tolerance {method.tolerance:g}); a smaller dt, "
-        "softer loads or more damping (GeneralisedAlpha with a smaller rho) may help."
-    )
-
-
 def _violated(system: System, samples: Sample, k: int) -> str:
     driven = system.motions or system.base_motion is not None
     return (
@@ -172,34 +251,41 @@ def _violated(system: System, samples: Sample, k: int) -> str:
 
 
 def undefined(system: System, samples: Sample, last: int) -> str:
-    """What happened to a constraint that means nothing in the poses of two samples, `last` and the one before.
+    """Why a constraint is undefined in the poses of the sample `last` or of the one before.
 
-    "" if all constraints have a meaning.
+    "" if all constraints are defined.
     """
     for k in range(max(last - 1, 0), last + 1):
-        for group in system.ideal:
-            for i, (rows, bodies) in enumerate(zip(group.rows, group.bodies)):
-                form = jax.tree.map(lambda x, i=i: jnp.asarray(x)[i], group.form)
-                at = tuple(_placed(samples, k, b) for b in bodies)
-                why = form.undefined(At(float(samples.t[k]), at, jnp.zeros(0), jnp.zeros(0)))
+        for g, group in enumerate(system.groups):
+            if group.kind != "ideal" or "undefined" not in group.does:
+                continue
+            for i in range(group.size):
+                at = tuple(_placed(samples, k, site, i) for site in group.sites)
+                form = member(group.form, i)
+                why = form.undefined(View(float(samples.t[k]), at, jnp.zeros(0), jnp.zeros(0)))
                 if why:
-                    name = system.row_names[rows[0]].rsplit(".", 1)[0]
-                    return f"at t = {samples.t[k]:.6g} s '{name}' {why}."
+                    return f"at t = {samples.t[k]:.6g} s '{system.labels.elements[g][1][i]}' {why}."
     return ""
 
 
-def _placed(samples: Sample, k: int, body: int) -> BodyMotion:
-    """The pose of a body at a sample, at rest; after the last body comes the world."""
+def _placed(samples: Sample, k: int, site: PackedSite, member: int) -> SiteView:
+    """The pose of a site of a body at a sample, at rest; the index after the last body is the world."""
     zero = jnp.zeros(3)
+    body = site.bodies[member]
     if body >= samples.bodies.position.shape[1]:
-        return BodyMotion(jnp.eye(3), zero, zero, zero)
+        return SiteView(jnp.eye(3), zero, zero, zero)
     R = so3.to_matrix(jnp.asarray(samples.bodies.quaternion[k, body]))
-    return BodyMotion(R, jnp.asarray(samples.bodies.position[k, body]), zero, zero)
+    p = jnp.asarray(samples.bodies.position[k, body])
+    if site.position is not None:
+        p = p + R @ site.position[member]
+    if site.rotation is not None:
+        R = R @ site.rotation[member]
+    return SiteView(R, p, zero, zero)
 
 
 def step_advice(system: System, method: Integrator, state: State, dt: float) -> str:
-    """What may help a run that became infinite."""
-    limit = np.inf if isinstance(method, Implicit | Moreau) else stiffness_limit(system, state)
+    """A remedy for a run that became infinite."""
+    limit = np.inf if "stiff" in method.takes else stiffness_limit(system, state)
     if dt <= limit:
         return "a smaller dt may help."
     return (
@@ -209,17 +295,33 @@ def step_advice(system: System, method: Integrator, state: State, dt: float) -> 
 
 
 def warn_of_limits(system: System, samples: Sample) -> None:
-    """One warning for the coordinates that left their limits, with when and how far."""
+    """One warning for all coordinates that left their limits: when, and by how much."""
     x = np.asarray(samples.position)
     if not x.size:
         return
-    over = np.maximum(np.asarray(system.lower) - x, x - np.asarray(system.upper))
+    over = np.maximum(np.asarray(system.labels.lower) - x, x - np.asarray(system.labels.upper))
     found = []
     for k in np.flatnonzero((over > 1e-9).any(0)):
         i = int(np.argmax(over[:, k] > 1e-9))
         found.append(f"{system.coordinate_names[k]} (from t = {samples.t[i]:.4g} s, by up to {over[:, k].max():.3g})")
     if found:
         warnings.warn(f"coordinates beyond their limits: {', '.join(found)}.", UndulaWarning, stacklevel=3)
+
+
+def warn_of_remarks(system: System, samples: Sample) -> None:
+    """One warning with the remarks of all elements on their recorded values."""
+    found = []
+    for group, (_, names), values in zip(system.groups, system.labels.elements, samples.elements):
+        if "remark" not in group.does:
+            continue
+        for k, name in enumerate(names):
+            said = member(group.form, k).remark(
+                np.asarray(samples.t), {n: np.asarray(x)[:, k] for n, x in values.items()}
+            )
+            if said:
+                found.append(f"'{name}' {said}")
+    if found:
+        warnings.warn(f"{'; '.join(found)}.", UndulaWarning, stacklevel=3)
 
 
 def rank_changes(samples: Sample) -> list[str]:

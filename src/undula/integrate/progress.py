@@ -1,4 +1,4 @@
-"""How a run goes on: how many samples the next chunk has, and who is told about them."""
+"""Progress of a run: the number of samples in the next chunk, and the callback that receives them."""
 
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
@@ -13,24 +13,24 @@ if TYPE_CHECKING:
 else:
     OnSamples = Callable
 
-AIM = 1.0  # seconds that a chunk should take: as long as an interrupt waits, and as much as a killed process loses
-GROWTH = 4  # of the chunks at most, while the time of a sample is still being learnt
+AIM = 1.0  # target duration of a chunk [s]: an interrupt waits, and a killed process loses, this much
+GROWTH = 4  # largest growth factor of the chunks, while the time per sample is still being learnt
 
 
 class Pace:
-    """The number of samples of each chunk: one at first, then as many as take about `AIM`, at most `largest`."""
+    """The number of samples per chunk: one at first, then as many as take about `AIM`, at most `largest`."""
 
     def __init__(self, largest: int):
         self.largest, self.samples = largest, 1
 
     def learn(self, seconds: float) -> None:
-        """Chooses the next chunk by the time that this one took [s]."""
+        """Chooses the size of the next chunk from the duration of this one [s]."""
         fitting = self.samples * AIM / max(seconds, 1e-9)
         self.samples = int(max(1, min(fitting, GROWTH * self.samples, self.largest)))
 
 
 def samples_from(parts: list[Any], count: int, first: int) -> Any:
-    """The samples from number `first` on as one part, of `count` in all the parts; it looks at no more parts than it needs."""
+    """The samples from number `first` on, of `count` in all parts, as one part; only the parts needed are read."""
     missing, taken = count - first, []
     for part in reversed(parts):
         taken.append(jax.tree.map(lambda x, n=missing: x[max(0, len(x) - n) :], part))

@@ -1,11 +1,7 @@
-"""A run: chunks of compiled steps, a progress report between them, failures noticed, samples kept."""
+"""A run: chunks of compiled steps, with progress reports, failure checks and samples in between."""
 
-import json
 import time
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import asdict, replace
-from datetime import UTC, datetime
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
@@ -16,46 +12,55 @@ import numpy as np
 
 from undula.balance.admissible import admissible
 from undula.balance.classes import classify
+from undula.balance.internal import updated
 from undula.balance.limits import check_references
-from undula.contact.record import ContactMemory
-from undula.contact.spheres import refuse_unsound, surroundings
+from undula.contact.carried import refuse_unsound
 from undula.core.errors import UndulaError
-from undula.core.version import __version__
-from undula.forces.tendons import warn_of_pushing
-from undula.integrate.implicit import Memory
-from undula.integrate.judge import Verdict, conclude, fault, step_advice, warn_of_limits
-from undula.integrate.loop import advance_steps, sample, usual_integrator
-from undula.integrate.method import External, Integrator, Motion
-from undula.integrate.moreau import Moreau
+from undula.integrate.chunks import SHORT, Now, compiled
+from undula.integrate.judge import (
+    Records,
+    Verdict,
+    conclude,
+    energy_error,
+    fault,
+    is_off,
+    step_advice,
+    warn_of_limits,
+    warn_of_remarks,
+)
+from undula.integrate.loop import usual_integrator
+from undula.integrate.method import Integrator, Report
 from undula.integrate.progress import OnSamples, Pace, samples_from
 from undula.integrate.start import Steps, check_gaps, check_state, check_times
-from undula.model.system import Acceleration, State, System
-from undula.numerics.quick import quick_options
+from undula.model.prepare import Prepared, prepare
+from undula.model.state import Acceleration, State
+from undula.model.system import System
+from undula.numerics.quick import quickly_compiled
+from undula.record.attributes import attributes_of
 from undula.record.dataset import to_dataset
 
 if TYPE_CHECKING:
     import xarray as xr
 
-CHUNK_BYTES = 300_000  # XLA compiles a loop whole only while its buffers are small (see _startup)
-SHORT = 20_000  # steps times velocities: a run with fewer is compiled quickly rather than to be quick
-PROGRAMS = 8  # pairs of compiled functions that are kept for further runs of the same structure
-UNFINISHED = "these are the samples that a run had written before its end; it goes on, or it was killed."
-
-_programs: dict[Any, tuple[Callable[..., Any], Callable[..., Any]]] = {}
+CHUNK_BYTES = 300_000  # XLA compiles a loop whole only while its buffers are small (see `core.startup`)
+HALVINGS = 6  # limit on the halvings of a step that the run chooses
+USUAL_STEP = 1e-3  # [s]
+UNFINISHED = "these are the samples of an unfinished run, which is still going on or was killed."
 
 
 class Run(eqx.Module):
-    """What a run gives.
+    """Result of a run.
 
     - `data`: the samples, an `xarray.Dataset` (see the page on result files).
-    - `status`: "ok", "doubtful" (it went to its end, but should not be trusted), "failed" or "interrupted"; `message`: why and
-      when it stopped, or a sentence on what was done.
-    - `steps`: done, of `dt` [s] each; `compile_s`, `wall_s`: seconds of compilation and of computation.
+    - `status`: "ok", "doubtful" (it reached its end, but should not be trusted), "failed" or "interrupted"; `message`: why and
+      when it stopped, or a summary of what was done.
+    - `state`: the final state; `steps` done, of `dt` [s] each; `compile_s`, `wall_s`: time of compilation and computation [s].
     """
 
     data: "xr.Dataset" = eqx.field(static=True)
     status: str = eqx.field(static=True)
     message: str = eqx.field(static=True)
+    state: State
     steps: int = eqx.field(static=True)
     dt: float = eqx.field(static=True)
     compile_s: float = eqx.field(static=True)
@@ -66,229 +71,187 @@ class Run(eqx.Module):
         return self.status == "ok"
 
 
-def _steps(system, state, memory, first, last, dt, stride, samples, integrator, external):
-    """(state, memory and step at the end; times, states and memories at `samples` instants from step `first` on, `stride` steps
-    apart).
-
-    The chunk ends at step `last`; the instants that are left then repeat it.
-    """
-
-    def body(carry, _):
-        state, memory, k = carry
-        noted = _noted(memory)
-        todo = jnp.clip(last - k, 0, stride)
-        if isinstance(memory, ContactMemory):  # a chunk that ends early leaves its records to the next one
-            memory = jax.tree.map(lambda new, old: jnp.where(todo > 0, new, old), memory.rested(), memory)
-        new = advance_steps(system, state, memory, k, todo, dt, integrator=integrator, external=external)
-        return (*new, k + todo), (k * dt, state, noted)
-
-    return jax.lax.scan(body, (state, memory, first), None, length=samples)
-
-
-def _noted(memory):
-    """What is kept of an integrator's memory: (iterations, residual, failed, when) of an implicit one, all with contacts."""
-    if isinstance(memory, ContactMemory):
-        return memory
-    return (memory.iterations, memory.residual, memory.failed, memory.failed_at) if isinstance(memory, Memory) else ()
-
-
-def _for_samples(noted):
-    """The part of it that samples need."""
-    return noted if isinstance(noted, ContactMemory) else ()
-
-
-def _samples(system, moments, external):
-    """What is recorded of each of these instants."""
-
-    def one(x):
-        t, state, noted = x
-        return sample(system, t, state, external, noted if isinstance(noted, ContactMemory) else None)
-
-    return jax.lax.map(one, moments)
-
-
-@cache
-def _jitted(short: bool) -> tuple[Any, Any]:
-    """Both functions of a chunk; made late, because the options depend on the device."""
-    options = quick_options()
-    return eqx.filter_jit(_steps, compiler_options=options if short else {}), eqx.filter_jit(
-        _samples, compiler_options=options
-    )
-
-
-def _compile(steps: tuple, external: External | None, short: bool) -> tuple[Callable[..., Any], Callable[..., Any]]:
-    """Both functions of a chunk, compiled at the same time: the samples to compile fast, the steps to run fast.
-
-    In a `short` run the steps, too, are compiled fast: its time is that of the compilation. A run that differs from one of the
-    last few in numbers alone takes their programs.
-    """
-    key = _structure((steps, external, short, getattr(jax.config, "jax_default_device", None)))
-    if key in _programs:
-        _programs[key] = _programs.pop(key)  # the last one used
-        return _programs[key]
-    system, state, memory, samples = steps[0], steps[1], steps[2], steps[7]
-    one = jnp.zeros(()), state, _for_samples(_noted(memory))
-    moments = jax.tree.map(lambda x: jnp.broadcast_to(x, (samples, *x.shape)), one)
-    lowered = _jitted(short)[0].lower(*steps), _jitted(short)[1].lower(system, moments, external)
-    with ThreadPoolExecutor(2) as pool:
-        compiled = list(pool.map(lambda x: x.compile(), lowered))
-    if key is not None:
-        _programs[key] = compiled[0], compiled[1]
-        while len(_programs) > PROGRAMS:
-            _programs.pop(next(iter(_programs)))
-    return compiled[0], compiled[1]
-
-
-def _structure(x: Any) -> Any:
-    """All that a program depends on: everything but the numbers in arrays. None if something cannot be compared."""
-    leaves, tree = jax.tree.flatten(x)
-
-    def seen(leaf):
-        if isinstance(leaf, jax.Array | np.ndarray):
-            return leaf.shape, str(leaf.dtype), getattr(leaf, "weak_type", False)
-        return type(leaf), leaf
-
-    key = tree, tuple(seen(leaf) for leaf in leaves)
-    try:
-        hash(key)
-    except TypeError:
-        return None
-    return key
-
-
 def run(
     system: System,
     state: State | None = None,
     t_end: float = 1.0,
-    dt: float = 1e-3,
+    dt: float | None = None,
     save_every: int | None = None,
     integrator: Integrator | None = None,
-    external: External | None = None,
     progress: Callable[[float], None] | None = None,
     on_samples: OnSamples | None = None,
+    refine: bool | None = None,
 ) -> Run:
-    """Simulates from t = 0 and keeps samples.
+    """Simulates from t = 0 and records samples.
 
     **Arguments:**
 
-    - `state`: the initial state; everything at zero by default.
-    - `t_end` [s], `dt` [s]: the run ends at t_end exactly; if dt does not divide it, all steps are a little shorter.
-    - `save_every`: steps between samples; by default about 500 samples are kept. The last instant always is.
-    - `integrator`: `RungeKutta4()` by default, `ImplicitMidpoint()` for elastic rods.
-    - `external`: wrenches (t, system, state) -> (bodies, 6) of the surroundings.
-    - `progress`: called with the fraction done, after each chunk: about 1 % of the run or 1 s of computation, whatever is less,
+    - `state`: the initial state; all zeros by default.
+    - `t_end` [s], `dt` [s]: the run ends at t_end exactly; if dt does not divide it, all steps are slightly shorter. Without
+      dt, steps of 1 ms are taken, and halved until the energy balance is satisfied.
+    - `save_every`: steps between samples; by default about 500 samples are kept. The last instant is always kept.
+    - `integrator`: `RungeKutta4()` by default, `ImplicitMidpoint()` for elastic rods, `Moreau()` with contacts.
+    - `progress`: called with the fraction done after each chunk: about 1 % of the run or 1 s of computation, whichever is less,
       but at least one sample.
-    - `on_samples`: called after each chunk with the number of samples so far and a function that gives those from number k on
-      as a dataset; only what is asked for is put together.
+    - `on_samples`: called after each chunk with the number of samples so far and a function of k that returns those from number
+      k on as a dataset, assembled on request. The number drops when a run restarts with shorter steps.
+    - `refine`: whether a run whose energy balance is off restarts with half the step; by default if dt is not given.
 
     **Returns:**
 
     A `Run`. If the motion becomes infinite or not a number, its status is "failed" and the samples before are kept; if too many
-    contact problems were not solved, it is "doubtful". After a KeyboardInterrupt, from Ctrl-C or one of the two functions,
-    it is "interrupted", and the samples before are kept.
+    contact problems were not solved, or energy appeared from nowhere, it is "doubtful". After a KeyboardInterrupt, from Ctrl-C
+    or from one of the two callbacks, it is "interrupted", and the samples before are kept.
     """
     state = system.state() if state is None else state
     method = usual_integrator(system) if integrator is None else integrator
-    steps = check_times(t_end, dt, save_every)
+    given = min(USUAL_STEP, t_end) if dt is None else dt
+    steps = check_times(t_end, given, save_every)
     check_state(system, state)
-    if system.contacts and not isinstance(method, Moreau):
+    if system.contacts and "unilateral" not in method.takes:
         raise UndulaError(f"{type(method).__name__} cannot integrate '{system.name}', which has contacts; use Moreau.")
-    refuse_unsound(system.contacts, system.contact_names)
+    refuse_unsound(system)
     check_references(system, steps.count, steps.dt)
-    state = state_0 = admissible(system, state)
+    state = admissible(system, state)
     check_gaps(system, state)
-    count = -(-steps.count // steps.stride) + 1
-    # about 1 % of the run a chunk, but no fewer than ten samples: a call costs about a millisecond
-    size = min(max(-(-count // 100), 10), max(1, CHUNK_BYTES // _sample_bytes(system)))
+    halvings = HALVINGS if refine or (refine is None and dt is None) else 0
+    engine = _Engine(system, method, state, t_end, progress, on_samples)
+    for k in range(halvings + 1):
+        found = engine.go(steps, _done(steps, given, t_end, k), last=k == halvings)
+        if found is not None:
+            return found
+        steps = steps.halved()
+    raise AssertionError("the last attempt always ends")
 
-    started = time.perf_counter()
-    first = jnp.asarray(0)
-    whole = first, jnp.asarray(steps.count), jnp.asarray(steps.dt), jnp.asarray(steps.stride)
-    bare = replace(system, shapes=())  # drawings are static: with them, any change of a length would compile anew
-    motion = Motion(bare, None, external)  # outside `jit`, links would be compiled operation by operation
-    memory = method.begin(motion, 0.0, state, (state, Acceleration(jnp.zeros(6), jnp.zeros(system.nv))))
-    short = steps.count * (6 + system.nv) <= SHORT
-    step_chunk, sample_chunk = _compile((bare, state, memory, *whole, size, method, external), external, short)
-    if isinstance(memory, Memory):  # accelerations at the start, from the function that is compiled for samples anyway
-        moments = jax.tree.map(lambda x: jnp.broadcast_to(x, (size, *x.shape)), (jnp.zeros(()), state, ()))
-        at = jax.tree.map(lambda x: x[0], sample_chunk(bare, moments, external))
-        memory = method.begin(motion, 0.0, state, (at.state, at.acceleration))
-    compiled = time.perf_counter()
 
-    @cache
-    def kind() -> str:
-        return _class(system, state_0)
+class _Engine:
+    """A run that may be restarted with other steps."""
 
-    def labelled(part: Any, status: str, message: str) -> "xr.Dataset":
-        samples, noted = part
-        attributes = {"class": kind()} | dict(
-            scenario=system.name,
-            parameters="{}",  # a gallery entry says its own
-            integrator=type(method).__name__,
-            dt=steps.dt,
-            created=datetime.now(UTC).isoformat(timespec="seconds"),
-            device=jax.devices()[0].device_kind,
-            dtype="float64",
-            undula_version=__version__,
-            status=status,
-            message=message,
-            shapes=json.dumps([[asdict(shape) for shape in shapes] for shapes in system.shapes]),
-            parents=json.dumps([-1, *system.topology.parents]),
-            surroundings=json.dumps(surroundings(system, samples.bodies.position)),
+    def __init__(
+        self,
+        system: System,
+        method: Integrator,
+        state: State,
+        t_end: float,
+        progress: Callable[[float], None] | None,
+        on_samples: OnSamples | None,
+    ):
+        self.system, self.method, self.start, self.t_end = system, method, state, t_end
+        self.progress, self.on_samples = progress, on_samples
+        self.bare = system.bare()  # names and drawings are static: with them, any change of a name would recompile
+        self.compile_s = self.wall_s = 0.0
+        self.kind = cache(lambda: _class(system, state))
+
+    def go(self, steps: Steps, done: str, last: bool) -> Run | None:
+        """The run with the given steps; None if its energy balance is off and this is not the `last` attempt."""
+        count = -(-steps.count // steps.stride) + 1
+        # about 1 % of the run per chunk, but no fewer than ten samples: a call costs about a millisecond
+        size = min(max(-(-count // 100), 10), max(1, CHUNK_BYTES // _sample_bytes(self.system)))
+        began = time.perf_counter()
+        now, make_steps, look_at_samples = self._begin(steps, size)
+        self.compile_s += time.perf_counter() - began
+        began = time.perf_counter()
+        parts: list[Any] = []
+        pace = Pace(size)
+        kept, verdict = 0, Verdict("ok", done)
+        dt, stride = jnp.asarray(steps.dt), jnp.asarray(steps.stride)
+        try:
+            while kept < count and verdict.status == "ok":
+                at = time.perf_counter()
+                until = jnp.asarray(min(steps.count, (kept + pace.samples) * steps.stride))
+                now, moments = make_steps(self.bare, now, until, dt, stride, size, self.method)
+                samples = look_at_samples(self.bare, moments.t, moments.state, moments.contacts)
+                new = min(pace.samples, count - kept)
+                records = Records(moments.shown, moments.report)
+                samples, records = jax.tree.map(lambda x, n=new: np.asarray(x)[:n], (samples, records))
+                pace.learn(time.perf_counter() - at)
+                if kept + len(samples.t) == count:  # a multiple of dt may differ from it by rounding
+                    samples = samples._replace(t=np.append(samples.t[:-1], self.t_end))
+                found = fault(self.system, self.method, samples, records, steps, lambda: self._advice(steps.dt))
+                if found is not None:
+                    verdict = Verdict("failed", found.message)
+                    samples, records = jax.tree.map(lambda x, n=found.sample: x[:n], (samples, records))
+                parts.append((samples, records))
+                kept += len(samples.t)
+                if not last and self._is_off(parts):
+                    self.wall_s += time.perf_counter() - began
+                    return None
+                if self.progress is not None:
+                    self.progress(min(1.0, kept / count))
+                if self.on_samples is not None and kept:
+
+                    def samples_since(k: int, n: int = kept) -> "xr.Dataset":
+                        return self._labelled(samples_from(parts, n, k), steps, "incomplete", UNFINISHED)
+
+                    self.on_samples(kept, samples_since)
+        except KeyboardInterrupt as stop:
+            if not parts:
+                raise
+            source = str(stop) or "the user"
+            verdict = Verdict("interrupted", f"stopped by {source} after t = {parts[-1][0].t[-1]:.6g} s.")
+        self.wall_s += time.perf_counter() - began
+        return self._ended(parts, steps, verdict, kept)
+
+    def _begin(self, steps: Steps, size: int) -> tuple[Now, Any, Any]:
+        """The initial progress of the run, and the compiled functions of its chunks."""
+        state = _updated(self.bare, self.start) if self._samples_states() else self.start
+        nothing = Prepared(self.bare, *(None,) * 4, ())  # type: ignore[arg-type]  # outside `jit`, nothing is prepared
+        still = Acceleration(jnp.zeros(6), jnp.zeros(self.system.nv))
+        carry = self.method.init(nothing, 0.0, state, still)
+        now = Now(state, carry, Report.make(), jnp.asarray(0))
+        short = steps.count * (6 + self.system.nv) <= SHORT
+        arguments = (
+            self.bare, now, jnp.asarray(steps.count), jnp.asarray(steps.dt), jnp.asarray(steps.stride), size, self.method,
+        )  # fmt: skip
+        make_steps, look_at_samples = compiled(arguments, short)
+        if self.method.wants_start():
+            # accelerations at the start, from the function that is compiled for samples anyway
+            t, states = jax.tree.map(lambda x: jnp.broadcast_to(x, (size, *x.shape)), (jnp.zeros(()), state))
+            at = jax.tree.map(lambda x: x[0], look_at_samples(self.bare, t, states, self.method.contacts(carry)))
+            now = now._replace(carry=self.method.init(nothing, 0.0, at.state, at.acceleration))
+        return now, make_steps, look_at_samples
+
+    def _samples_states(self) -> bool:
+        return any(g.remembers and "update" in g.does for g in self.system.groups)
+
+    def _is_off(self, parts: list[Any]) -> bool:
+        samples, records = jax.tree.map(lambda *x: np.concatenate(x), *parts)
+        return is_off(energy_error(self.system, self.method, samples, records.report))
+
+    def _advice(self, dt: float) -> str:
+        return step_advice(self.system, self.method, self.start, dt)
+
+    def _labelled(self, part: Any, steps: Steps, status: str, message: str) -> "xr.Dataset":
+        samples, records = part
+        more = attributes_of(
+            self.system, samples.bodies.position, steps.dt, type(self.method).__name__, status, message
         )
-        return to_dataset(system, samples, attributes, noted)
+        return to_dataset(self.system, samples, {"class": self.kind()} | more, self.method.observables, records.shown)
 
-    parts: list[Any] = []
-    pace = Pace(size)
-    kept, verdict = 0, Verdict("ok", _done(steps, dt, t_end))
-    try:
-        while kept < count and verdict.status == "ok":
-            began = time.perf_counter()
-            until = jnp.asarray(min(steps.count, (kept + pace.samples) * steps.stride))
-            (state, memory, first), moments = step_chunk(
-                bare, state, memory, first, until, *whole[2:], size, method, external
-            )
-            samples = sample_chunk(bare, (*moments[:2], _for_samples(moments[2])), external)
-            new = min(pace.samples, count - kept)
-            samples, noted = jax.tree.map(lambda x, n=new: np.asarray(x)[:n], (samples, moments[2]))
-            pace.learn(time.perf_counter() - began)
-            if kept + len(samples.t) == count:  # a multiple of dt may differ from it by rounding
-                samples = samples._replace(t=np.append(samples.t[:-1], t_end))
-            found = fault(system, method, samples, noted, steps, lambda: step_advice(system, method, state_0, steps.dt))
-            if found is not None:
-                verdict = Verdict("failed", found.message)
-                samples, noted = jax.tree.map(lambda x, n=found.sample: x[:n], (samples, noted))
-            parts.append((samples, noted))
-            kept += len(samples.t)
-            if progress is not None:
-                progress(min(1.0, kept / count))
-            if on_samples is not None and kept:
-                on_samples(kept, lambda k, n=kept: labelled(samples_from(parts, n, k), "incomplete", UNFINISHED))
-    except KeyboardInterrupt as stop:
-        if not parts:
-            raise
-        source = str(stop) or "the user"
-        verdict = Verdict("interrupted", f"stopped by {source} after t = {parts[-1][0].t[-1]:.6g} s.")
-    finished = time.perf_counter()
-
-    whole_run: Any = jax.tree.map(lambda *x: np.concatenate(x), *parts)
-    joined, noted = whole_run
-    done = round(float(joined.t[-1]) / steps.dt) if kept else 0
-    warn_of_limits(system, joined)
-    warn_of_pushing(system.along, joined.t, joined.along)
-    verdict = conclude(verdict, joined, noted, done)
-    return Run(
-        labelled(whole_run, *verdict),
-        *verdict,
-        done,
-        steps.dt,
-        compiled - started,
-        finished - compiled,
-    )
+    def _ended(self, parts: list[Any], steps: Steps, verdict: Verdict, kept: int) -> Run:
+        whole: Any = jax.tree.map(lambda *x: np.concatenate(x), *parts)
+        samples, records = whole
+        done = round(float(samples.t[-1]) / steps.dt) if kept else 0
+        warn_of_limits(self.system, samples)
+        warn_of_remarks(self.system, samples)
+        verdict = conclude(verdict, self.system, self.method, samples, records, done)
+        state = jax.tree.map(lambda x: jnp.asarray(x[-1]), samples.state) if kept else self.start
+        data = self._labelled(whole, steps, *verdict)
+        return Run(data, *verdict, state, done, steps.dt, self.compile_s, self.wall_s)
 
 
-def _done(steps: Steps, dt: float, t_end: float) -> str:
-    """What was done, in words; if the steps are not those asked for, why."""
+@quickly_compiled
+def _updated(system: System, state: State) -> State:
+    return updated(prepare(system), 0.0, state, 0.0)
+
+
+def _done(steps: Steps, dt: float, t_end: float, halvings: int) -> str:
+    """A summary of what was done and, if the steps are not those requested, why."""
+    if halvings:
+        return (
+            f"{steps.count} steps of {steps.dt:.9g} s done: with dt = {dt:g} s, halved {halvings} times, the energy balance "
+            "was off."
+        )
     if abs(steps.dt - dt) <= 1e-9 * dt:
         return f"{steps.count} steps of {dt:g} s done."
     return f"{steps.count} steps of {steps.dt:.9g} s done: dt = {dt:g} s does not divide t_end = {t_end:g} s."
@@ -297,7 +260,7 @@ def _done(steps: Steps, dt: float, t_end: float) -> str:
 def _class(system: System, state: State) -> str:
     try:
         return str(classify(system, state))
-    except np.linalg.LinAlgError:  # numbers that are not finite have no rank
+    except np.linalg.LinAlgError:  # a matrix that is not finite has no rank
         return "unknown"
 
 

@@ -1,60 +1,83 @@
 """Explicit Runge-Kutta method of order 4 on Lie groups (Munthe-Kaas, 1998)."""
 
+from collections.abc import Callable
 from typing import Any, ClassVar
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array
+import numpy as np
+from jaxtyping import Array, Float
 
-from undula.integrate.method import Flow, Integrator, move
+from undula.integrate.method import Integrator, Report, flow_and_power, imposes, ready, shifted
 from undula.lie import se3
-from undula.model.system import State, bracket
+from undula.model.prepare import Prepared
+from undula.model.state import State, bracket, displaced
 from undula.model.topology import Topology
+
+STAGES = np.array([0.0, 0.5, 0.5, 1.0]), np.array([1.0, 2.0, 2.0, 1.0]) / 6  # instants and weights
 
 
 class RungeKutta4(Integrator):
     """The classical method of order 4, on the algebra of the configuration group.
 
-    Poses are g0 exp(u); with g' = g eta^ the increment obeys u' = dexp^-1(u) eta, whose series is cut after the second
-    bracket: what is left out is of order 5. Explicit, so that stiff springs limit the step.
+    Poses are g0 exp(u); with g' = g eta^ the increment obeys u' = dexp^-1(u) eta, whose series is truncated after the second
+    bracket: the error is of order 5. Explicit, so stiff springs limit the step.
     """
 
     order: ClassVar[int] = 4
 
-    def step(self, top: Topology, flow: Flow, t: Any, state: State, dt: Any) -> State:
-        def stage(carry, x):
-            # the four stages are a loop, so that the dynamics are compiled once
-            (u, w), total = carry
+    def accounts(self, system):
+        return not imposes(system)
+
+    def step(self, prepared: Prepared, t: Any, state: State, carry: Any, dt: Any, careful: bool = False):
+        state = ready(prepared, t, state)
+        accounted = careful and self.accounts(prepared.system)
+
+        def stage(before, x):
+            # the four stages are a loop, so that the dynamics is compiled once
+            (u, w, z), total = before
             reach, weight = x
-            at, acceleration = flow(t + reach * dt, move(top, state, *_scale(reach * dt, (*u, *w))))
-            k = (
-                *_pull_back(top, _scale(reach * dt, u), (at.base_twist, at.v)),
-                acceleration.base,
-                acceleration.v,
+            at, a, power = flow_and_power(
+                prepared,
+                t + reach * dt,
+                shifted(prepared, state, reach * dt * u, reach * dt * w, z, reach * dt),
+                accounted,
             )
-            return ((k[:2], k[2:]), _add(total, _scale(weight * dt, k))), None
+            k = _pulled_back(prepared.system.topology, reach * dt * u, at.velocity), a.whole, a.z
+            done = (*k, power) if accounted else k
+            return (k, jax.tree.map(lambda a, b: a + weight * dt * b, total, done)), None
 
-        zero = 0.0 * state.base_twist, 0.0 * state.v
-        stages = jnp.array([0.0, 0.5, 0.5, 1.0]), jnp.array([1.0, 2.0, 2.0, 1.0]) / 6
-        (_, total), _ = jax.lax.scan(stage, ((zero, zero), (*zero, *zero)), stages)
-        return move(top, state, *total)
+        zero = 0.0 * state.velocity
+        still = jax.tree.map(lambda x: 0.0 * x, state.z)
+        start = zero, zero, still
+        total = (*start, jnp.zeros(())) if accounted else start
+        (_, (u, w, z, *work)), _ = jax.lax.scan(stage, (start, total), STAGES)
+        return shifted(prepared, state, u, w, z, 1.0), carry, Report.make(work=work[0] if work else 0.0)
 
 
-def _pull_back(top: Topology, u: tuple[Array, ...], eta: tuple[Array, Array]) -> tuple[Array, Array]:
+def _pulled_back(top: Topology, u: Float[Array, "n"], eta: Float[Array, "n"]) -> Array:
     """u' = eta + [u, eta]/2 + [u, [u, eta]]/12 for the base and, where it is not zero, for the joints."""
-    base, q = eta
-    if top.base_role == "free":
-        b1 = se3.bracket(u[0], base)
-        base = base + b1 / 2 + se3.bracket(u[0], b1) / 12
-    if not top.adds:
-        b1 = bracket(top, u[1], q)
-        q = q + b1 / 2 + bracket(top, u[1], b1) / 12
-    return base, q
+    if top.base_role != "free" and top.adds:
+        return eta
+    if top.adds:
+        once = se3.bracket(u[:6], eta[:6])
+        base = eta[:6] + once / 2 + se3.bracket(u[:6], once) / 12
+        return jnp.concatenate([base, eta[6:]])
+    once = bracket(top, u, eta)
+    return eta + once / 2 + bracket(top, u, once) / 12
 
 
-def _scale(a: Any, x: tuple[Array, ...]) -> tuple[Array, ...]:
-    return tuple(a * part for part in x)
+def runge_kutta_increment(
+    top: Topology, velocity: Callable[[Any, State], Float[Array, "n"]], t: Any, state: State, dt: Any
+) -> Float[Array, "n"]:
+    """Increment of the configuration over a step, where `velocity` (t, state) alone determines the motion."""
 
+    def stage(before, x):
+        u, total = before
+        reach, weight = x
+        eta = velocity(t + reach * dt, displaced(top, state, reach * dt * u))
+        k = _pulled_back(top, reach * dt * u, eta)
+        return (k, total + weight * dt * k), None
 
-def _add(x: tuple[Array, ...], y: tuple[Array, ...]) -> tuple[Array, ...]:
-    return tuple(a + b for a, b in zip(x, y))
+    zero = 0.0 * state.velocity
+    return jax.lax.scan(stage, (zero, zero), STAGES)[0][1]

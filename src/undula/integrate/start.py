@@ -1,4 +1,4 @@
-"""What a run is given: checked before anything is computed, refused in one sentence."""
+"""Checks of the arguments of a run before anything is computed."""
 
 import math
 from typing import NamedTuple
@@ -8,26 +8,31 @@ import numpy as np
 from undula.balance.separate import contact_gaps
 from undula.core.errors import UndulaError
 from undula.joints.rod.pieces import refuse_overwound
-from undula.model.system import State, System
+from undula.model.state import State
+from undula.model.system import System
 from undula.model.topology import GROUPS
 
 DEEP = 1e-6  # a contact that starts deeper is refused [m]
-ROUNDING = 1e-12  # a dt whose multiple is so near t_end, relative to it, is left as it was given
+ROUNDING = 1e-12  # a dt with a multiple this close to t_end, relative to it, is left unchanged
 
 
 class Steps(NamedTuple):
-    """How a run divides its time: `count` steps of `dt` [s], a sample every `stride` of them."""
+    """Division of the time of a run: `count` steps of `dt` [s], one sample every `stride` steps."""
 
-    count: int
+    count: int  # type: ignore[assignment]  # hides tuple.count
     dt: float
     stride: int
 
+    def halved(self) -> "Steps":
+        """The same with steps of half the length, and samples at the same instants."""
+        return Steps(2 * self.count, self.dt / 2, 2 * self.stride)
+
 
 def check_times(t_end: float, dt: float, save_every: int | None) -> Steps:
-    """The steps of a run that ends at `t_end` exactly, or one sentence on what is wrong.
+    """The steps of a run that ends at `t_end` exactly; raises `UndulaError` for invalid arguments.
 
-    If dt does not divide t_end, all steps are a little shorter, none longer: samples stay evenly spaced, and what a method
-    remembers of the last step fits the next.
+    If dt does not divide t_end, all steps are slightly shorter, none longer: samples stay evenly spaced, and the method's
+    memory of the last step fits the next.
     """
     for name, value in (("t_end", t_end), ("dt", dt)):
         if not (np.isfinite(value) and value > 0):
@@ -49,7 +54,7 @@ def check_times(t_end: float, dt: float, save_every: int | None) -> Steps:
 
 
 def check_state(system: System, state: State) -> None:
-    """Refuses a state that is not finite, or that moves a base in a way its group does not allow."""
+    """Refuses a state that is not finite, or whose base moves in a way that its group does not allow."""
     named = dict(
         zip(
             ("base position", "base quaternion", "position", "base_twist", "velocity"),
@@ -59,7 +64,7 @@ def check_state(system: System, state: State) -> None:
     for name, value in named.items():
         if not np.all(np.isfinite(value)):
             raise UndulaError(f"the initial {name} = {np.asarray(value).tolist()} is not finite.")
-    refuse_overwound(system, state.q, "the initial state cannot be represented")
+    refuse_overwound(system.rods, system.labels.rods, state.q, "the initial state cannot be represented")
     top = system.topology
     twist = np.asarray(state.base_twist)
     allowed = GROUPS[top.base_group] if top.base_role != "fixed" else ()
@@ -72,7 +77,7 @@ def check_state(system: System, state: State) -> None:
 
 
 def check_gaps(system: System, state: State) -> None:
-    """Refuses a state in which bodies penetrate what they may touch."""
+    """Refuses a state in which contacts penetrate."""
     if not system.contacts:
         return
     found = np.asarray(contact_gaps(system, state))

@@ -1,7 +1,7 @@
 """URDF import: a robot's description file becomes a `System`.
 
-yourdfpy turns the XML into records, but it mends broken XML and fills in what is missing without a word (an
-absent `ixx` becomes 1 kg m^2). A file is therefore checked first, so that every refusal can name its culprit.
+yourdfpy turns the XML into records, but it silently repairs broken XML and fills in missing values (an absent `ixx`
+becomes 1 kg m^2). A file is therefore checked first, so that every refusal can name the offending element.
 """
 
 import io
@@ -14,12 +14,17 @@ from typing import Any
 import numpy as np
 
 from undula.core.errors import ModelError, UndulaError
+from undula.core.shapes import Shape
 from undula.core.startup import UndulaWarning
-from undula.joints.joint import Fixed, Free, Joint, Mimic, Planar, Prismatic, Revolute, unit_vector
+from undula.joints.fixed import Fixed
+from undula.joints.free import Free
+from undula.joints.joint import Joint, Mimic, unit_vector
+from undula.joints.planar import Planar
+from undula.joints.screw import Prismatic, Revolute
 from undula.laws.law import Law
 from undula.model.builder import Builder
 from undula.model.checks import unique
-from undula.model.system import Shape, System
+from undula.model.system import System
 
 JOINTS: dict[str, Callable[..., Joint]] = {
     "fixed": Fixed,
@@ -32,7 +37,7 @@ JOINTS: dict[str, Callable[..., Joint]] = {
 SINGLE = ("revolute", "continuous", "prismatic")  # one coordinate: only these have axis, damping and mimic
 UPRIGHT = (1.0, 0.0, 0.0, 0.0)
 
-READ = {  # element -> what is read of it; all else is left out before yourdfpy can stumble over it
+READ = {  # element -> children that are read; all others are removed before yourdfpy can stumble over them
     "robot": ("link", "joint", "material"),
     "link": ("inertial", "visual"),
     "joint": ("origin", "parent", "child", "axis", "limit", "dynamics", "mimic"),
@@ -56,7 +61,7 @@ NUMBERS = {"xyz": 3, "rpy": 3, "size": 3, "rgba": 4} | dict.fromkeys((*MOMENTS, 
 
 
 def load_urdf(path: str | os.PathLike, **options: Any) -> System:
-    """The system that a URDF file describes, its coordinates free; `options` are those of `read_urdf`."""
+    """The system that a URDF file describes, with free coordinates; `options` are those of `read_urdf`."""
     return read_urdf(path, **options).build()
 
 
@@ -75,13 +80,13 @@ def read_urdf(
     Bodies have the names of the links, joints and coordinates those of the joints (with .x, .y, ... if planar
     or floating), depth first in the order of the file; the root link is the base. Units: m, rad, kg, s.
 
-    - Inertias are turned into the link's axes; a link without `<inertial>` has no mass.
+    - Inertias are rotated into the link's axes; a link without `<inertial>` has no mass.
     - A mimic joint has no coordinate: it follows the joint at the head of its chain of mimics. Its damping
       acts on that joint, times multiplier^2; its limits are dropped.
     - The `axis` of a planar joint is the normal of the plane. If it is not z, the joint moves a massless body
-      "<joint>.plane" whose z is the normal; the link is fixed to that, in the orientation that URDF gives it.
-    - Boxes, cylinders and spheres are drawn. A link that has only meshes, or nothing, is drawn as a skeleton
-      of capsules; mesh files are never opened.
+      "<joint>.plane" whose z axis is the normal; the link is fixed to that body, with the orientation given in the URDF.
+    - Boxes, cylinders and spheres are drawn. A link with only meshes, or no visuals, is drawn as a skeleton of
+      capsules; mesh files are never opened.
     - Not read, as a `System` has no place for them: collision shapes, limits of effort and velocity, safety
       controllers, calibrations, transmissions, extensions (`<gazebo>`), and a fixed joint's axis, limits, ...
 
@@ -89,9 +94,9 @@ def read_urdf(
 
     - `base`, `group`, `motion`: role, group and motion law of the root link, as in `Builder.base`.
     - `gravity`: acceleration of gravity in the world [m/s^2].
-    - `strict`: what is odd in the file raises a `ModelError` instead of giving an `UndulaWarning`: unphysical
-      inertias and bodies that move without mass (kept as they are), Coulomb friction and the damping of
-      planar and floating joints (left out), mimics of no moving joint (which get coordinates of their own).
+    - `strict`: irregularities raise a `ModelError` instead of an `UndulaWarning`: unphysical inertias and moving
+      bodies without mass (kept as they are), Coulomb friction and the damping of planar and floating joints
+      (ignored), mimics of a joint that does not move or exist (which get coordinates of their own).
     - `position` [m], `rotation` (3x3 matrix or quaternion w, x, y, z): pose of the root link in the world.
     """
     from scipy.spatial.transform import Rotation
@@ -122,15 +127,15 @@ def read_urdf(
 
 
 def _parsed(path: Path) -> Any:
-    """yourdfpy's record of the robot; refuses what yourdfpy would mend, fill in, or stumble over."""
-    from lxml import etree  # heavy, as is yourdfpy: only who imports a robot waits for them
+    """yourdfpy's record of the robot; refuses what yourdfpy would repair, fill in, or stumble over."""
+    from lxml import etree  # slow to import, as is yourdfpy
     from yourdfpy import URDF
 
     if not path.is_file():
         raise UndulaError(f"there is no file '{path}'.")
     parser = etree.XMLParser(recover=True, remove_comments=True)
     robot = etree.fromstring(path.read_bytes() or b" ", parser)
-    # elements with an undeclared prefix are extensions, which are left out
+    # elements with an undeclared prefix are extensions, which are ignored
     broken = [e for e in parser.error_log if e.type_name != "NS_ERR_UNDEFINED_NAMESPACE"]
     if broken:
         what = f"{broken[0].message.strip()} (line {broken[0].line})"
@@ -154,7 +159,7 @@ def _parsed(path: Path) -> Any:
 
 
 def _check(robot: Any, path: Path) -> None:
-    """Refuses missing elements and attributes, and numbers that are none."""
+    """Refuses missing elements and attributes, and malformed numbers."""
 
     def where(element: Any) -> str:
         owner = next((e for e in (element, *element.iterancestors()) if e.get("name")), robot)
@@ -177,7 +182,7 @@ def _check(robot: Any, path: Path) -> None:
 
 
 def _root(robot: Any, path: Any) -> Any:
-    """The one link that no joint carries."""
+    """The only link that is not the child of a joint."""
     names = [link.name for link in robot.links]
     if not names:
         raise UndulaError(f"'{path}' has no links.")
@@ -201,7 +206,7 @@ def _root(robot: Any, path: Any) -> Any:
 
 
 def _mention(robot: Any, orphans: list[Any], strict: bool) -> None:
-    """Says what is left out, in one warning or refusal."""
+    """Reports what is ignored, in one warning or refusal."""
     rubbing = [j.name for j in robot.joints if j.dynamics and float(j.dynamics.friction or 0)]
     undefined = [j.name for j in robot.joints if j.type in ("planar", "floating") and _own_damping(j)]
     follow = [f"{j.name} of '{j.mimic.joint}'" for j in orphans]
@@ -215,7 +220,7 @@ def _mention(robot: Any, orphans: list[Any], strict: bool) -> None:
         if names
     ]
     if left_out:
-        sentence = f"URDF of '{robot.name}': left out are {' and '.join(left_out)}."
+        sentence = f"URDF of '{robot.name}': ignored {' and '.join(left_out)}."
         if strict:
             raise ModelError(sentence)
         warnings.warn(sentence, UndulaWarning, stacklevel=3)
@@ -232,14 +237,14 @@ def _joint(j: Any, mimic: Mimic | None, damping: float) -> Joint:
     if j.type in SINGLE:
         about |= dict(axis=j.axis, mimic=mimic, damping=damping)
     limited = j.type in ("revolute", "prismatic") and j.limit and mimic is None
-    # URDF's value of a missing limit is 0, but who writes neither means none: the joint could not move at all
+    # a missing limit is 0 in URDF, but if both are missing, no limits are meant: the joint could not move at all
     if limited and (j.limit.lower, j.limit.upper) != (None, None):
         about["limits"] = (j.limit.lower or 0.0, j.limit.upper or 0.0)
     return JOINTS[j.type](**about)
 
 
 def _mimics(joints: list[Any]) -> tuple[dict[str, Mimic], list[Any]]:
-    """Whom each mimic joint follows at the head of its chain, and the mimics of no moving joint."""
+    """The joint at the head of the chain of each mimic joint, and the mimics of joints that do not move or exist."""
     moving = {j.name: j for j in joints if j.type != "fixed"}
     followers = {n: j.mimic for n, j in moving.items() if j.mimic and j.mimic.joint in moving}
     mimics = {}
@@ -260,7 +265,7 @@ def _own_damping(j: Any) -> float:
 
 
 def _damping(joints: list[Any], mimics: dict[str, Mimic]) -> dict[str, float]:
-    """Damping of each joint; that of a mimic is moved to its leader, where it takes the same power."""
+    """Damping of each joint; that of a mimic is moved to its leader, where it dissipates the same power."""
     out = {j.name: _own_damping(j) for j in joints}
     for name, mimic in mimics.items():
         out[mimic.leader] += mimic.multiplier**2 * out.pop(name)
@@ -276,7 +281,7 @@ def _place(origin: np.ndarray | None) -> dict[str, np.ndarray]:
 
 
 def _inertial(link: Any) -> dict[str, Any]:
-    """Mass, centre, and inertia about it in the axes of the link."""
+    """Mass, centre of mass, and inertia about it in the axes of the link."""
     if link.inertial is None:
         return {}
     place = _place(link.inertial.origin)
@@ -286,23 +291,23 @@ def _inertial(link: Any) -> dict[str, Any]:
 
 
 def _from_z(direction: Any, what: str) -> tuple[float, ...]:
-    """Quaternion of the smallest rotation that brings z into a direction."""
+    """Quaternion of the smallest rotation that turns z into a direction."""
     x, y, z = unit_vector(direction, what)
     q = np.array([1 + z, -y, x, 0.0])
     if not q.any():
-        return 0.0, 1.0, 0.0, 0.0  # opposite to z: half a turn about x will do
+        return 0.0, 1.0, 0.0, 0.0  # opposite to z: half a turn about x
     return tuple((q / np.linalg.norm(q)).tolist())
 
 
 def _shapes(robot: Any) -> dict[str, tuple[Shape, ...]]:
-    """What is drawn for each link: boxes, cylinders and spheres, or else bones towards what it carries."""
+    """Shapes of each link: its boxes, cylinders and spheres, or else bones towards the joints it carries."""
     from scipy.spatial.transform import Rotation
 
     def colour_of(material: Any) -> tuple[float, ...] | None:
         colour = (material.color or palette.get(material.name)) if material else None
         return tuple(colour.rgba[:3].tolist()) if colour else None
 
-    # a material may be defined in a visual and named in another; the robot's own definitions come first
+    # a material may be defined in one visual and named in another; the robot's own definitions take precedence
     inline = [v.material for link in robot.links for v in link.visuals if v.material]
     palette = {m.name: m.color for m in (*inline, *robot.materials) if m.color}
     ends: dict[str, list[np.ndarray]] = {link.name: [] for link in robot.links}

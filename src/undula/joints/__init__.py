@@ -1,1 +1,5 @@
-"""Joints: maps from coordinates to relative pose, twist and acceleration."""
+"""Joints and rods, and the base classes of new kinds of joints."""
+
+from undula.core.lazy import attach as _attach
+
+__getattr__, __dir__, __all__ = _attach(__name__, __file__)

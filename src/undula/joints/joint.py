@@ -1,4 +1,4 @@
-"""The joints a user writes. Each names a computational kind and its constant vectors."""
+"""Base class of joints; each kind of joint has a file of its own in this folder."""
 
 import math
 from collections.abc import Sequence
@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from undula.core.errors import ModelError, as_vector, is_traced
-from undula.joints.kind import KINDS, Kind
+from undula.joints.kind import Kind
 
 ROLES = ("free", "driven", "forced")
 Vector = Any  # a sequence of numbers, or an array
@@ -16,7 +16,7 @@ Vector = Any  # a sequence of numbers, or an array
 
 @dataclass(frozen=True)
 class Mimic:
-    """A single-coordinate joint follows another one: q = multiplier * q_leader + offset; it has no coordinate."""
+    """Makes a single-coordinate joint follow another: q = multiplier * q_leader + offset; it has no coordinate."""
 
     leader: str
     multiplier: float = 1.0
@@ -25,17 +25,18 @@ class Mimic:
 
 @dataclass(frozen=True, kw_only=True)
 class Joint:
-    """What every joint has besides its geometry; each entry is one value, or one a coordinate.
+    """What all joints have besides their geometry; each entry is one value, or one per coordinate.
 
     **Arguments:**
 
     - `role`: `"free"` (its effort is zero, apart from spring and damper), `"forced"` (its effort is given) or
       `"driven"` (its motion is given).
     - `stiffness` [N m/rad or N/m], `damping` [N m s/rad or N s/m], `rest` [rad or m]: a passive spring and damper.
-    - `limits`: (lower, upper) [rad or m]; a run that leaves them gives a warning, nothing more.
+    - `armature` [kg m^2 or kg]: inertia of a rotor or gear, conjugate to the coordinate; it moves with the coordinate alone.
+    - `limits`: (lower, upper) [rad or m]; a run that exceeds them only gives a warning.
     - `motion`: the motion law of a driven joint; `effort`: the effort law or controller of a forced one.
     - `mimic`: makes a single-coordinate joint follow another; it then has no coordinate of its own.
-    - `name`: the joint's name; the name of the body it carries by default.
+    - `name`: the joint's name; by default the name of the body that it carries.
     """
 
     name: str | None = None
@@ -43,6 +44,7 @@ class Joint:
     stiffness: Any = 0.0
     damping: Any = 0.0
     rest: Any = 0.0
+    armature: Any = 0.0
     limits: tuple[Any, Any] = (-math.inf, math.inf)
     motion: Any = None
     effort: Any = None
@@ -62,7 +64,7 @@ class Joint:
 
 
 def unit_vector(value: Any, what: str) -> Any:
-    """The direction of a 3-vector; refuses a zero or non-finite one."""
+    """The direction of a 3-vector; raises a `ModelError` if it is zero or not finite."""
     v = as_vector(value, 3, what)
     if is_traced(v):
         return v / (v @ v) ** 0.5
@@ -70,128 +72,3 @@ def unit_vector(value: Any, what: str) -> Any:
     if norm < 1e-12:
         raise ModelError(f"{what} = {np.asarray(v).tolist()} is zero; it must be a direction.")
     return v / norm
-
-
-@dataclass(frozen=True, kw_only=True)
-class Fixed(Joint):
-    """No relative motion."""
-
-    @property
-    def kind(self) -> None:
-        return None
-
-
-@dataclass(frozen=True)
-class Revolute(Joint):
-    """Rotation about `axis` (in the joint frame)."""
-
-    axis: Vector = (0.0, 0.0, 1.0)
-
-    @property
-    def kind(self) -> Kind:
-        return KINDS["screw"]
-
-    @property
-    def units(self) -> tuple[str, ...]:
-        return ("rad",)
-
-    def vectors(self, owner):
-        return unit_vector(self.axis, f"axis of {owner}"), np.zeros(3)
-
-
-@dataclass(frozen=True)
-class Prismatic(Joint):
-    """Translation along `axis` (in the joint frame)."""
-
-    axis: Vector = (0.0, 0.0, 1.0)
-
-    @property
-    def kind(self) -> Kind:
-        return KINDS["screw"]
-
-    @property
-    def units(self) -> tuple[str, ...]:
-        return ("m",)
-
-    def vectors(self, owner):
-        return np.zeros(3), unit_vector(self.axis, f"axis of {owner}")
-
-
-@dataclass(frozen=True)
-class Helical(Joint):
-    """Rotation about `axis` with a translation of `pitch` [m/rad] along it; the coordinate is the angle."""
-
-    axis: Vector = (0.0, 0.0, 1.0)
-    pitch: Any = 0.01
-
-    @property
-    def kind(self) -> Kind:
-        return KINDS["screw"]
-
-    @property
-    def units(self) -> tuple[str, ...]:
-        return ("rad",)
-
-    def vectors(self, owner):
-        axis = unit_vector(self.axis, f"axis of {owner}")
-        return axis, as_vector(self.pitch, 0, f"pitch of {owner}") * axis
-
-
-@dataclass(frozen=True)
-class Cylindrical(Joint):
-    """Rotation about `axis` (coordinate `angle`) and translation along it (`slide`), independent."""
-
-    axis: Vector = (0.0, 0.0, 1.0)
-
-    @property
-    def kind(self) -> Kind:
-        return KINDS["cylindrical"]
-
-    def vectors(self, owner):
-        return unit_vector(self.axis, f"axis of {owner}"), np.zeros(3)
-
-
-@dataclass(frozen=True)
-class Universal(Joint):
-    """Cardan joint: rotation about `axis` (fixed in the parent), then about `second` (fixed in the child)."""
-
-    axis: Vector = (1.0, 0.0, 0.0)
-    second: Vector = (0.0, 1.0, 0.0)
-
-    @property
-    def kind(self) -> Kind:
-        return KINDS["universal"]
-
-    def vectors(self, owner):
-        a = unit_vector(self.axis, f"axis of {owner}")
-        b = unit_vector(self.second, f"second axis of {owner}")
-        if not (is_traced(a) or is_traced(b)) and np.linalg.norm(np.cross(a, b)) < 1e-9:
-            raise ModelError(f"the two axes of {owner} are parallel; a universal joint needs two directions.")
-        return a, b
-
-
-@dataclass(frozen=True, kw_only=True)
-class Spherical(Joint):
-    """Ball joint. Its configuration is a quaternion, its rates the body angular velocity; no chart is singular."""
-
-    @property
-    def kind(self) -> Kind:
-        return KINDS["spherical"]
-
-
-@dataclass(frozen=True, kw_only=True)
-class Planar(Joint):
-    """Motion in the x-y plane of the joint frame: x, y, and the angle about z."""
-
-    @property
-    def kind(self) -> Kind:
-        return KINDS["planar"]
-
-
-@dataclass(frozen=True, kw_only=True)
-class Free(Joint):
-    """Six degrees of freedom: position and quaternion; its rates are the body twist."""
-
-    @property
-    def kind(self) -> Kind:
-        return KINDS["free"]

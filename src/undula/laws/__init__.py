@@ -1,1 +1,5 @@
-"""Laws of time: motions and efforts, splines, measured data."""
+"""Laws of time: motions and efforts, waves, splines, measured data."""
+
+from undula.core.lazy import attach as _attach
+
+__getattr__, __dir__, __all__ = _attach(__name__, __file__)

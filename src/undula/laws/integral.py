@@ -1,4 +1,4 @@
-"""A law from its rate: the angle of a wheel whose speed is given."""
+"""A law given by its rate, such as the angle of a wheel of given speed."""
 
 from typing import Any
 
@@ -17,8 +17,8 @@ NODES, WEIGHTS = np.polynomial.legendre.leggauss(8)
 class Integral(Law):
     """The law that is zero at t = 0 and whose rate is another law.
 
-    Rate and acceleration are those of `rate` exactly. The value is a quadrature (32 panels of 8 Gauss nodes from 0 to t): it
-    has all its digits while `rate` is smooth and goes through no more than about 30 cycles.
+    Its rate and acceleration come exactly from `rate`. The value is a quadrature (32 panels of 8 Gauss nodes from 0 to
+    t), accurate to rounding as long as `rate` is smooth and completes no more than about 30 cycles.
 
     **Arguments:**
 
@@ -54,7 +54,7 @@ def _area_jvp(primals, tangents):
     leaves, structure = jax.tree.flatten(rate)
     moved = jax.tree.leaves(d_rate, is_leaf=_is_zero)
     found = [] if _is_zero(dt) else [rate.value(t) * dt]
-    if all(_is_zero(x) for x in moved):  # the usual case: no quadrature is then needed for the rate
+    if all(_is_zero(x) for x in moved):  # the usual case: the rate then needs no quadrature
         value = _area(rate, t)
     else:
         moved = [jnp.zeros_like(x) if _is_zero(d) else d for x, d in zip(leaves, moved)]

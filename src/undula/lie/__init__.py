@@ -1,1 +1,5 @@
-"""Lie groups SO(3) and SE(3), written on plain arrays so that hot loops compile into straight code."""
+"""Rotations and poses as functions on arrays: `so3` (quaternions w, x, y, z) and `se3`."""
+
+from undula.core.lazy import attach as _attach
+
+__getattr__, __dir__, __all__ = _attach(__name__, __file__)

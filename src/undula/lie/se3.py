@@ -18,7 +18,7 @@ Mat6 = Float[Array, "6 6"]
 class Pose(eqx.Module):
     """A frame's pose: `position` [m] of its origin and `quaternion` (w, x, y, z) in the outer frame.
 
-    Leading axes are a batch: of bodies, of instants, or both. All that a pose does broadcasts over them.
+    Leading axes are batch axes: over bodies, instants, or both. All methods broadcast over them.
     """
 
     position: Float[Array, "*batch 3"]
@@ -60,7 +60,7 @@ class Pose(eqx.Module):
 
 
 def _each(signature: str, function: Callable[..., Any], *arrays: Any) -> Any:
-    """A function of single poses on arrays that may have leading axes; without any, exactly the function."""
+    """Applies a function of single poses to arrays that may have leading axes; without any, just calls the function."""
     if all(jnp.ndim(x) == 1 for x in arrays):
         return function(*arrays)
     return jnp.vectorize(function, signature=signature)(*arrays)
@@ -74,7 +74,7 @@ def exp(xi: Vec6) -> Pose:
 
 
 def log(g: Pose) -> Float[Array, "*batch 6"]:
-    """Twist whose exponential is g, of angle at most pi."""
+    """Twist whose exponential is g, with an angle of at most pi."""
 
     def one(p, q):
         phi = so3.log(q)

@@ -30,7 +30,7 @@ def _blend(x, closed, coefficients):
     return jnp.where(small, _series(jnp.where(small, x, 0.0), coefficients), closed(jnp.where(small, 1.0, x)))
 
 
-_SMALL_SINE = 1e-4  # on the squared sine: below it the series of arcsin has all the digits
+_SMALL_SINE = 1e-4  # on the squared sine: below it the series of arcsin is accurate to rounding
 
 
 def _arcsine(x):
@@ -92,7 +92,7 @@ def _cos_of_square(x):
 
 @traced_once
 def log(q: Quat) -> Vec3:
-    """Rotation vector [rad] of a unit quaternion, of angle at most pi."""
+    """Rotation vector [rad] of a unit quaternion, with an angle of at most pi."""
     q = jnp.where(q[0] < 0, -q, q)
     w, v = q[0], q[1:]
     s2 = (v * v).sum()
@@ -105,9 +105,9 @@ def log(q: Quat) -> Vec3:
 
 @jax.custom_jvp
 def log_of_matrix(R: Mat3) -> Vec3:
-    """Rotation vector [rad] of a rotation matrix, of angle at most pi; at pi itself one of the two.
+    """Rotation vector [rad] of a rotation matrix, with an angle of at most pi; at pi itself, one of the two.
 
-    Its derivative is `dexp_inverse`, which is regular everywhere, and costs less than that of the formulas here.
+    Its derivative is `dexp_inverse`, which is regular everywhere and cheaper than differentiating the formulas here.
     """
     c = (R[0, 0] + R[1, 1] + R[2, 2] - 1) / 2
     v = jnp.stack([R[2, 1] - R[1, 2], R[0, 2] - R[2, 0], R[1, 0] - R[0, 1]]) / 2  # sin(angle) axis
@@ -136,9 +136,9 @@ def _rate_of_log(primals, tangents):
 
 
 def tilt(axis: Vec3) -> Float[Array, "2"]:
-    """How far a unit vector leans from z: angle [rad] times the direction (x, y) it leans to.
+    """Tilt of a unit vector from z: angle [rad] times the direction (x, y) of the tilt.
 
-    It vanishes for z alone. Within 0.01 rad of -z, where no direction is special, x is taken.
+    It vanishes only for z itself. Within 0.01 rad of -z, where the direction is arbitrary, x is used.
     """
     x, y, z = axis
     s2 = x * x + y * y
@@ -177,7 +177,7 @@ def to_matrix(q: Quat) -> Mat3:
 
 @traced_once
 def from_matrix(R: Mat3) -> Quat:
-    """Unit quaternion, w >= 0, of a rotation matrix (Bar-Itzhack's four candidates, the best conditioned taken)."""
+    """Unit quaternion, w >= 0, of a rotation matrix (the best conditioned of Bar-Itzhack's four candidates)."""
     d = jnp.stack([R[0, 0], R[1, 1], R[2, 2]])
     t = jnp.concatenate([d.sum()[None], d])
     k = jnp.argmax(t)

@@ -1,1 +1,1 @@
-"""Authoring (`Builder`) and computing (`System`)."""
+"""Models: authoring (`Builder`) and computing (`System`)."""

@@ -1,29 +1,37 @@
-"""Authoring: name bodies and joints in any order, then `build()` a validated, frozen `System`."""
+"""Authoring: name bodies and joints in any order, attach elements, then `build()` a validated, frozen `System`."""
 
 import warnings
+from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
 
-from undula.balance.rows import group_constraints
-from undula.contact.laws import ContactLaw, Coulomb
-from undula.contact.spheres import Authored, group_candidates
-from undula.contact.surfaces import Surface
 from undula.core.errors import ModelError, as_vector, is_traced
+from undula.core.shapes import Shape
 from undula.core.startup import UndulaWarning
-from undula.elements.row import Constraint
-from undula.joints.joint import Fixed, Joint
+from undula.elements.element import Element, changed
+from undula.elements.force import ForceModel
+from undula.elements.gravity import Gravity
+from undula.elements.linear import Dampers, Springs
+from undula.elements.site import Site
+from undula.elements.weightless import AddedInertia
+from undula.joints.fixed import Fixed
+from undula.joints.joint import Joint
 from undula.joints.rod.pieces import refuse_overwound
-from undula.joints.rod.rod import Rod, RodPlan, Segment
+from undula.joints.rod.plan import RodPlan, pack as pack_rods
+from undula.joints.rod.rod import Rod, Segment
 from undula.laws.law import Law
-from undula.lie import se3, so3
+from undula.lie import se3
+from undula.lie.given import as_rotation, quaternion_of
 from undula.model import checks
-from undula.model.acting import Acting
 from undula.model.coordinates import Coordinates
-from undula.model.system import Shape, System
+from undula.model.labels import Labels
+from undula.model.packing import Model, pack
+from undula.model.sites import PlannedRod
+from undula.model.system import System
 from undula.model.topology import GROUPS, Topology
 
 BASE_ROLES = ("fixed", "driven", "free")
@@ -32,7 +40,7 @@ BASE_ROLES = ("fixed", "driven", "free")
 @dataclass(frozen=True)
 class _Body:
     name: str
-    parent: str | None
+    parent: Any  # a name or a site; None for the base
     joint: Joint | None
     mass: Any
     com: Any
@@ -42,11 +50,21 @@ class _Body:
     shapes: tuple[Shape, ...]
 
 
-class Builder(Acting):
+@dataclass(frozen=True)
+class _Expanded:
+    """The bodies with rods replaced by their nodes; each rod's plan, the name of its tip, and the names of its nodes."""
+
+    bodies: list[_Body]
+    rods: list[tuple[RodPlan, str, tuple[str, ...]]]
+    added: list[Element]
+
+
+class Builder:
     """Describes a system.
 
     The reference body comes from `base`, the others from `body`, in any order; `drive` and `force` give laws to several
-    coordinates at once. `build` sorts the bodies depth first, checks everything and returns a `System`.
+    coordinates at once; `add` attaches loads, constraints, contacts and everything else. `build` sorts the bodies depth first,
+    checks everything and returns a `System`.
 
         b = Builder("pendulum")
         b.base("ground")
@@ -55,11 +73,10 @@ class Builder(Acting):
     """
 
     def __init__(self, name: str, gravity: Any = (0.0, 0.0, -9.81), strict: bool = True, least_squares: bool = False):
-        """`gravity`: acceleration of gravity in the world [m/s^2]. `strict=False` accepts, with one warning, inertias
-        that no body has and bodies that move without mass: inverse dynamics works, forward dynamics need not.
-        `least_squares`: a driven motion that violates constraints is then not refused; the rows are violated as little as
-        possible, and `constraint_residual` says how much."""
-        super().__init__()
+        """`gravity`: acceleration of gravity in the world [m/s^2]. `strict=False` accepts, with one warning, physically
+        impossible inertias and bodies that move without mass: inverse dynamics works, forward dynamics may not.
+        `least_squares`: a driven motion that violates constraints is accepted; the violation of the rows is minimised
+        and reported as `constraint_residual`."""
         self.name = name
         self._strict = strict
         self._least_squares = least_squares
@@ -67,8 +84,7 @@ class Builder(Acting):
         self._bodies: list[_Body] = []
         self._base: tuple[str, str, Any] | None = None
         self._drives: list[tuple[str, tuple[str, ...], Any]] = []
-        self._constraints: list[tuple[Any, Any]] = []
-        self._contacts: list[Authored] = []
+        self._elements: list[Element] = []
 
     def base(
         self,
@@ -87,9 +103,9 @@ class Builder(Acting):
 
         **Arguments:**
 
-        - `role`: "fixed", "driven" or "free"; `group`: what it moves in, one of R, R2, R3, SO2, SO3, SE2, SE3 (x; x and y;
-          x, y and z; about z; any rotation; x, y and about z; everything), in the axes of its initial pose.
-        - `motion`: for a driven base, a law with one component a direction of the group: position [m] and rotation vector
+        - `role`: "fixed", "driven" or "free"; `group`: its group of motions, one of R, R2, R3, SO2, SO3, SE2, SE3 (x; x
+          and y; x, y and z; about z; any rotation; x, y and about z; everything), in the axes of its initial pose.
+        - `motion`: for a driven base, a law with one component per direction of the group: position [m] and rotation vector
           [rad] in the frame (`position`, `rotation`), in the order of the twist's components.
         - `position` [m] and `rotation` (3x3 matrix or quaternion) of the base in the world, where a free base starts.
         - `mass` [kg], `com` [m], `inertia` about the centre of mass [kg m^2] (a number, 3 principal values or a 3x3 matrix).
@@ -114,7 +130,7 @@ class Builder(Acting):
     def body(
         self,
         name: str,
-        parent: str,
+        parent: str | Site,
         joint: Joint,
         mass: Any = 0.0,
         com: Any = (0.0, 0.0, 0.0),
@@ -127,172 +143,259 @@ class Builder(Acting):
 
         **Arguments:**
 
-        - `parent`: the body that carries it; `joint`: Fixed, Revolute, Prismatic, Helical, Cylindrical, Universal, Spherical,
-          Planar, Free or Rod. The body's frame is the joint's frame, moved by the joint.
+        - `parent`: the body that carries it, or a site: a frame of a body, or the section of a rod at a constant abscissa.
+        - `joint`: Fixed, Revolute, Prismatic, Helical, Cylindrical, Universal, Spherical, Planar, Free, Rod or a
+          user-defined one. The body's frame is the joint's frame, moved by the joint.
         - `mass` [kg], `com` in the body frame [m], `inertia` about the centre of mass, in the body's axes [kg m^2]: a number,
           3 principal values or a 3x3 matrix.
         - `position` [m] and `rotation` (3x3 matrix or quaternion w, x, y, z) of the joint frame in the parent.
-        - `shapes`: what a viewer draws.
+        - `shapes`: shapes that a viewer draws.
         """
         if not isinstance(joint, Joint):
             raise ModelError(f"joint of body '{name}' = {joint!r}; it must be a joint, e.g. Revolute((0, 0, 1)).")
         if isinstance(joint, Rod):
-            parent, position, rotation = self._add_nodes(
-                RodPlan(joint.name or name, joint), name, parent, position, rotation
-            )
-            joint = Fixed(name=joint.name)
+            RodPlan(joint.name or name, joint)  # only for its checks
         self._bodies.append(_Body(name, parent, joint, mass, com, inertia, position, rotation, tuple(shapes)))
 
-    def _add_nodes(self, plan: RodPlan, name: str, parent: str, position: Any, rotation: Any) -> tuple[str, Any, Any]:
-        """Adds the bodies of a rod's nodes; what is left for the body at its tip is to be fixed on the last one."""
-        nodes = tuple(f"{name}.{k + 1}" for k in range(len(plan.nodes)))
-        for node, (mass, com, inertia), shape in zip(nodes, plan.inertials(), plan.drawn()):
-            self._bodies.append(_Body(node, parent, Segment(), mass, com, inertia, position, rotation, shape))
-            parent, position, rotation = node, np.zeros(3), None
-        self._rods.append((plan, nodes))
-        return parent, position, rotation
+    def add(self, *elements: Element) -> None:
+        """Attaches elements: loads, springs, controllers, tendons, constraints, contacts, sensors, or your own."""
+        for element in elements:
+            if not isinstance(element, Element):
+                raise ModelError(
+                    f"{element!r} cannot be added; it must be an element, e.g. Load('body', (0, 0, -1.0))."
+                )
+            self._elements.append(element)
 
     def drive(self, coordinates: str | Sequence[str], law: Law) -> None:
-        """Makes coordinates driven: `law` gives their motion, one component a coordinate [rad or m]."""
+        """Makes coordinates driven: `law` gives their motion, one component per coordinate [rad or m]."""
         self._drives.append(("driven", _names(coordinates), law))
 
     def force(self, coordinates: str | Sequence[str], law: Any) -> None:
         """Makes coordinates forced: `law` (of time) or a controller gives their efforts [N m or N]."""
         self._drives.append(("forced", _names(coordinates), law))
 
-    def constrain(self, constraint: Any, slip: Any = None) -> None:
-        """Adds a constraint: a `Wheel`, `Closure`, ... or one of your own.
-
-        With `slip`, a law such as `Viscous` or `RegularisedCoulomb`, it is not held: the law gives its forces.
-        """
-        if not isinstance(constraint, Constraint):
-            raise ModelError(f"constraint = {constraint!r}; it must be a constraint, e.g. Skate('blade', 'body').")
-        if slip is not None and not callable(getattr(slip, "force", None)):
-            raise ModelError(
-                f"slip of the constraint '{constraint.name}' = {slip!r}; it must be a slip law, e.g. Viscous(10.0)."
-            )
-        self._constraints.append((constraint, slip))
-
-    def contact(
-        self,
-        name: str,
-        body: str,
-        other: Surface | str,
-        law: ContactLaw | None = None,
-        centre: Any = (0.0, 0.0, 0.0),
-        radius: Any = 0.0,
-        other_centre: Any = (0.0, 0.0, 0.0),
-        other_radius: Any = 0.0,
-    ) -> None:
-        """A sphere of a body that may touch a surface, or a sphere of another body.
-
-        **Arguments:**
-
-        - `other`: `Plane()`, a `HeightField`, `Post`, `Ball` or a surface of your own; or the name of a body.
-        - `law`: `Coulomb(mu)`, for instance; without friction and restitution by default.
-        - `centre` in the body [m], `radius` [m] of the sphere, 0: a point; `other_centre`, `other_radius` of the other body's.
-        """
-        what = f"the contact '{name}'"
-        law = Coulomb() if law is None else law
-        if not isinstance(other, Surface | str):
-            raise ModelError(f"other of {what} = {other!r}; it must be a surface, e.g. Plane(), or the name of a body.")
-        if not isinstance(law, ContactLaw):
-            raise ModelError(f"law of {what} = {law!r}; it must be a law of contact, e.g. Coulomb(0.5).")
-        sizes = [as_vector(x, 0, f"{n} of {what}") for n, x in (("radius", radius), ("other_radius", other_radius))]
-        for n, x in zip(("radius", "other_radius"), sizes):
-            if not is_traced(x) and x < 0:
-                raise ModelError(f"{n} of {what} = {float(x):g} m; it must be at least 0.")
-        places = [as_vector(x, 3, f"{n} of {what}") for n, x in (("centre", centre), ("other_centre", other_centre))]
-        self._contacts.append(Authored(name, body, other, law, places[0], sizes[0], places[1], sizes[1]))
-
     def build(self) -> System:
-        """The frozen system, or a `ModelError` that names the culprit."""
+        """The frozen system; raises a `ModelError` that names the invalid item."""
         if self._base is None:
             raise ModelError(f"system '{self.name}' has no base: call base() first.")
-        bodies = checks.depth_first(self._bodies)
+        expanded = self._expand()
+        bodies = checks.depth_first(expanded.bodies)
         role, group, motion = self._base
-        joints = [b.joint for b in bodies[1:] if b.joint is not None]
-        joint_names = tuple(j.name or b.name for j, b in zip(joints, bodies[1:]))
-        checks.unique(joint_names, "joint")
-        table = Coordinates(joint_names, joints, [plan for plan, _ in self._rods])
-        drives = table.laws(self._drives)
-        roles = tuple(table.roles)
         order = [b.name for b in bodies]
+        place = {name: k for k, name in enumerate(order)}
+        joints = [b.joint for b in bodies[1:] if b.joint is not None]
+        names = tuple(j.name or b.name for j, b in zip(joints, bodies[1:]))
+        checks.unique(names, "joint")
+        plans = [plan for plan, _, _ in expanded.rods]
+        table = Coordinates(names, joints, plans)
+        drives, actuators = table.laws(self._drives)
         topology = Topology(
-            name=self.name,
-            bodies=tuple(b.name for b in bodies),
-            parents=tuple([b.name for b in bodies].index(str(b.parent)) for b in bodies[1:]),
-            joints=joint_names,
-            joint_types=tuple(type(j).__name__ for j in joints),
-            kinds=tuple(j.kind.name if j.kind else None for j in joints),
+            parents=tuple(place[str(b.parent)] for b in bodies[1:]),
+            kinds=tuple(j.kind for j in joints),
             base_role=role,
             base_group=group,
-            coordinates=tuple(table.names),
-            units=tuple(table.units),
-            roles=roles,
+            roles=tuple(table.roles),
             leaders=tuple(table.leaders),
             mimics=tuple(table.mimics),
-            strain_count=sum(plan.count for plan, _ in self._rods),
-            rods=tuple((plan.name, tuple(order.index(x) for x in nodes)) for plan, nodes in self._rods),
+            strain_count=sum(plan.count for plan in plans),
+            rods=tuple(tuple(place[x] for x in nodes) for _, _, nodes in expanded.rods),
         )
-        checks.unique([x[0] for x in self._along], "actuator")
-        complaints: list[str] = []
-        complain = checks.refuse if self._strict else complaints.append
-        inertials = [checks.inertial(b.name, b.mass, b.com, b.inertia, complain) for b in bodies]
-        mass, com, inertia = _stacked(inertials)
-        checks.masses(topology, mass, complain)
-        if complaints:
-            sentence = f"system '{self.name}' is not physical: {' '.join(complaints)}"
-            warnings.warn(sentence, UndulaWarning, stacklevel=2)
-        base_place, *place = [_placed(b.name, b.position, b.rotation) for b in bodies]
-        vectors = [j.vectors(f"joint '{n}'") for j, n in zip(joints, joint_names)]
-        checks.unique([c.name for c, _ in self._constraints], "constraint")
-        ideal, held = group_constraints(
-            [x for x in self._constraints if x[1] is None], topology.bodies, topology.coordinates
+        rods, planned = _planned(expanded, topology, table)
+        elements = _named([*self._own_elements(table, plans), *actuators, *expanded.added, *self._elements])
+        packed = pack(elements, Model(tuple(order), tuple(table.names), planned, rods))
+        labels = Labels(
+            name=self.name,
+            bodies=tuple(order),
+            joints=names,
+            joint_types=tuple(type(j).__name__ for j in joints),
+            coordinates=tuple(table.names),
+            units=tuple(table.units),
+            rods=tuple(plan.name for plan in plans),
+            rows=packed.held + packed.slipping,
+            contacts=packed.contacts,
+            elements=packed.elements,
+            lower=tuple(table.lower),
+            upper=tuple(table.upper),
+            shapes=tuple(b.shapes for b in bodies),
         )
-        slipping, slips = group_constraints(
-            [x for x in self._constraints if x[1] is not None], topology.bodies, topology.coordinates
-        )
-        checks.unique([c.name for c in self._contacts], "contact")
-        contacts, touching = group_candidates(self._contacts, topology.bodies)
+        mass, com, inertia = self._inertials(bodies, topology, labels, elements, table)
+        base_place, *places = [_placed(b.name, b.position, b.rotation) for b in bodies]
+        vectors = [j.vectors(f"joint '{n}'") for j, n in zip(joints, names)]
         system = System(
             mass=mass,
             com=com,
             inertia=inertia,
-            joint_position=_rows([p for p, _ in place], (3,)),
-            joint_rotation=_rows([R for _, R in place], (3, 3)),
+            joint_position=_rows([p for p, _ in places], (3,)),
+            joint_rotation=_rows([R for _, R in places], (3, 3)),
             axis=_rows([a for a, _ in vectors], (3,)),
             second=_rows([b for _, b in vectors], (3,)),
-            stiffness=_rows(table.stiffness, ()),
-            damping=_rows(table.damping, ()),
-            rest=_rows(table.rest, ()),
+            armature=None if _all_zero(table.armature) else _rows(table.armature, ()),
             mimic_scale=_rows(table.scale, ()),
             mimic_offset=_rows(table.offset, ()),
-            gravity=jnp.asarray(self._gravity),
-            base_pose=se3.Pose(jnp.asarray(base_place[0]), _quaternion(base_place[1])),
+            base_pose=se3.Pose(jnp.asarray(base_place[0]), jnp.asarray(quaternion_of(base_place[1]))),
             base_motion=motion,
-            motions=drives["driven"],
-            efforts=drives["forced"],
-            **self._built(topology),
-            ideal=ideal,
-            slipping=slipping,
-            contacts=contacts,
-            contact_names=touching,
-            reaction_weights=jnp.ones(len(held)),
-            static_reactions=jnp.zeros(len(held)),
-            row_names=held + slips,
+            motions=drives,
+            rods=rods,
+            groups=packed.groups,
+            reaction_weights=jnp.ones(len(packed.held)),
+            static_reactions=jnp.zeros(len(packed.held)),
+            mask=None,
             least_squares=self._least_squares,
-            lower=tuple(table.lower),
-            upper=tuple(table.upper),
-            shapes=tuple(b.shapes for b in bodies),
             topology=topology,
+            labels=labels,
         )
-        refuse_overwound(system, _start(system), f"system '{self.name}' cannot be built", ModelError)
+        what = f"system '{self.name}' cannot be built"
+        refuse_overwound(system.rods, labels.rods, _start(system), what, ModelError)
         return system
+
+    def _expand(self) -> _Expanded:
+        """Replaces rods by their nodes, and sites that carry bodies by bodies with an offset."""
+        carried = [b.parent for b in self._bodies if isinstance(b.parent, Site)]
+        carried += [s for e in self._elements if _is_inert(e) for s in e.sites]
+        names = [b.joint.name or b.name for b in self._bodies if isinstance(b.joint, Rod)]
+        extra: dict[str, list[float]] = {}
+        for site in carried:
+            if site.abscissa is not None:
+                if not isinstance(site.abscissa, np.ndarray):
+                    raise ModelError(f"a body is carried by {site.words}; its abscissa must be a constant number.")
+                if site.body not in names:
+                    raise ModelError(f"there is no rod '{site.body}'; the rods are {', '.join(names) or '(none)'}.")
+                extra.setdefault(site.body, []).append(float(site.abscissa))
+        out = _Expanded([], [], [])
+        for b in self._bodies:
+            if isinstance(b.joint, Rod):
+                self._add_nodes(b, extra.get(b.joint.name or b.name, []), out)
+            else:
+                out.bodies.append(b)
+        known = {plan.name: (plan, nodes) for plan, _, nodes in out.rods}
+        out.bodies[:] = [_resolved(b, known) for b in out.bodies]
+        return out
+
+    def _add_nodes(self, b: _Body, extra: list[float], out: _Expanded) -> None:
+        """Adds the bodies of a rod's nodes, and the body at its tip, fixed on the last one."""
+        rod = b.joint
+        assert isinstance(rod, Rod)
+        plan = RodPlan(rod.name or b.name, rod, extra)
+        count, nodes = 0, []
+        for X, further in zip(plan.nodes, plan.extra):
+            count += not further
+            nodes.append(f"{b.name}@{X * plan.length:g}" if further else f"{b.name}.{count}")
+        parent, position, rotation = b.parent, b.position, b.rotation
+        for node, (mass, com, inertia, added), shape in zip(nodes, plan.inertials(), plan.drawn()):
+            out.bodies.append(_Body(node, parent, Segment(), mass, com, inertia, position, rotation, shape))
+            if added is not None:
+                out.added.append(AddedInertia(node, added))
+            parent, position, rotation = node, np.zeros(3), None
+        tip = replace(b, joint=Fixed(name=rod.name), parent=parent, position=position, rotation=rotation)
+        out.bodies.append(tip)
+        out.rods.append((plan, b.name, tuple(nodes)))
+
+    def _own_elements(self, table: Coordinates, plans: list[RodPlan]) -> list[Element]:
+        """Gravity, the springs and dampers of joints, the elasticity and viscosity of rods."""
+        out: list[Element] = []
+        if is_traced(self._gravity) or np.any(self._gravity):
+            out.append(Gravity(self._gravity))
+        names = np.array(table.names, dtype=object)
+        for what, values in (("springs", table.stiffness), ("dampers", table.damping)):
+            which = [k for k, x in enumerate(values) if is_traced(x) or np.any(np.asarray(x) != 0)]
+            if which:
+                own = tuple(names[which]), _rows([values[k] for k in which], ())
+                rest = _rows([table.rest[k] for k in which], ())
+                out.append(Springs(*own, rest, what) if what == "springs" else Dampers(*own, what))
+        for plan in plans:
+            K, D = plan.stiffness()
+            if is_traced(K) or np.any(K):
+                out.append(Springs(plan.coordinate_names, K, np.zeros(plan.count), f"{plan.name}.elasticity"))
+            if is_traced(D) or np.any(D):
+                out.append(Dampers(plan.coordinate_names, D, f"{plan.name}.viscosity"))
+        return out
+
+    def _inertials(
+        self, bodies: list[_Body], top: Topology, labels: Labels, elements: list[Element], table: Coordinates
+    ) -> tuple[Any, Any, Any]:
+        """Masses, centres and inertias of the bodies, checked."""
+        complaints: list[str] = []
+        complain = checks.refuse if self._strict else complaints.append
+        inertials = [checks.inertial(b.name, b.mass, b.com, b.inertia, complain) for b in bodies]
+        mass, com, inertia = (_rows(x, s) for x, s in zip(zip(*inertials), ((), (3,), (3, 3))))
+        inert = [
+            labels.bodies.index(s.body) for e in elements if _is_inert(e) for s in e.sites if s.body in labels.bodies
+        ]
+        for rate, leader in enumerate(top.leaders):  # a joint's own inertia
+            own = table.armature[leader]
+            if is_traced(own) or own != 0:
+                inert.append(int(top.moving[top.rate_link[rate] - 1]) + 1)
+        checks.masses(top, labels, mass, inert, complain)
+        if complaints:
+            sentence = f"system '{self.name}' is not physical: {' '.join(complaints)}"
+            warnings.warn(sentence, UndulaWarning, stacklevel=3)
+        return mass, com, inertia
+
+
+def _is_inert(element: Element) -> bool:
+    """Whether a force model at sites adds inertia there."""
+    return isinstance(element, ForceModel) and bool(element.sites) and type(element).inertia is not ForceModel.inertia
+
+
+def _resolved(b: _Body, rods: dict[str, tuple[RodPlan, tuple[str, ...]]]) -> _Body:
+    """A body whose parent is a site, as a body with an offset in another body."""
+    if not isinstance(b.parent, Site):
+        return b
+    site = b.parent
+    parent = site.body
+    if site.abscissa is not None:
+        plan, nodes = rods[site.body]
+        node = plan.node_at(float(site.abscissa))
+        if node is None:
+            raise ModelError(
+                f"body '{b.name}' is carried at X = {float(site.abscissa):g} m of the rod '{site.body}'; X must lie between 0 "
+                f"and {plan.length:g} m."
+            )
+        parent = nodes[node]
+    p, R = _placed(b.name, b.position, b.rotation)
+    return replace(b, parent=parent, position=site.position + site.rotation @ p, rotation=site.rotation @ R)
+
+
+def _planned(expanded: _Expanded, top: Topology, table: Coordinates) -> tuple[tuple[Any, ...], dict[str, PlannedRod]]:
+    """Packed rods, and each rod by its name and by that of its tip."""
+    plans = [plan for plan, _, _ in expanded.rods]
+    links = [tuple(int(top.link_of_body[x]) for x in nodes) for nodes in top.rods]
+    first = len(table.names) - top.strain_count
+    planned: dict[str, PlannedRod] = {}
+    at, driven = 0, []
+    for k, ((plan, tip, _), nodes) in enumerate(zip(expanded.rods, top.rods)):
+        own = tuple(range(at, at + plan.count))
+        driven.append(all(table.roles[first + c] == "driven" for c in own))
+        rod = PlannedRod(plan, nodes, nodes[0] - 1, top.parents[nodes[0] - 1], k, own)
+        planned[plan.name] = rod
+        planned.setdefault(tip, rod)
+        at += plan.count
+    return pack_rods(plans, links, driven), planned
+
+
+def _named(elements: Sequence[Element]) -> list[Element]:
+    """The elements, those without a name named after their families; rejects two of the same name."""
+    counts: Counter[str] = Counter()
+    taken = {e.name for e in elements if e.name is not None}
+    out = []
+    for e in elements:
+        if e.name is None:
+            family = e.family()
+            while True:
+                counts[family] += 1
+                name = f"{family}{counts[family]}"
+                if name not in taken:
+                    break
+            e = changed(e, name=name)
+        out.append(e)
+    for family in dict.fromkeys(e.family() for e in out):
+        checks.unique([str(e.name) for e in out if e.family() == family], family.replace("_", " "))
+    checks.unique([str(e.name) for e in out], "element")
+    return out
 
 
 def _start(system: System) -> Any:
-    """Coordinates at t = 0 as far as the model gives them: zero, or where motion laws put the strains of rods."""
+    """Coordinates at t = 0 as far as the model defines them: zero, or strains of rods as given by motion laws."""
     q = np.zeros(system.topology.nq)
     first = system.nv - system.topology.strain_count
     for drive in system.motions if system.rods else ():
@@ -313,43 +416,14 @@ def _names(coordinates: str | Sequence[str]) -> tuple[str, ...]:
 
 def _placed(name: str, position: Any, rotation: Any) -> tuple[Any, Any]:
     p = as_vector(position, 3, f"position of body '{name}'")
-    if rotation is None:
-        return p, np.eye(3)
-    what = f"rotation of body '{name}'"
-    try:
-        R = jnp.asarray(rotation, dtype=float) if is_traced(rotation) else np.asarray(rotation, dtype=float)
-    except (TypeError, ValueError):
-        raise ModelError(f"{what} = {rotation!r} is not numeric.") from None
-    if R.shape not in ((4,), (3, 3)):
-        raise ModelError(f"{what} has the shape {R.shape}; it must be a quaternion or a 3x3 matrix.")
-    if is_traced(R):
-        return p, so3.to_matrix(so3.normalise(R)) if R.shape == (4,) else R
-    if not np.all(np.isfinite(R)) or (R.shape == (4,) and not R.any()):
-        raise ModelError(f"{what} = {R.tolist()} is not a rotation; it must be finite and not zero.")
-    if R.shape == (4,):
-        from scipy.spatial.transform import Rotation
-
-        return p, Rotation.from_quat(R, scalar_first=True).as_matrix()
-    if not np.allclose(R @ R.T, np.eye(3), atol=1e-6) or np.linalg.det(R) < 0:
-        raise ModelError(f"{what} = {R.tolist()} is not orthonormal and right-handed.")
-    return p, R
+    return p, np.eye(3) if rotation is None else as_rotation(rotation, f"rotation of body '{name}'")
 
 
-def _quaternion(R: Any) -> Any:
-    if is_traced(R):
-        return so3.from_matrix(R)
-    # through SciPy where possible: one-off operations of JAX cost a compilation each
-    from scipy.spatial.transform import Rotation
-
-    return jnp.asarray(Rotation.from_matrix(R).as_quat(canonical=True, scalar_first=True))
+def _all_zero(values: Sequence[Any]) -> bool:
+    return not any(is_traced(x) or np.any(np.asarray(x) != 0) for x in values)
 
 
 def _rows(values: Sequence[Any], shape: tuple[int, ...]) -> Any:
     if any(is_traced(v) for v in values):
         return jnp.stack([jnp.asarray(v, dtype=float) for v in values])
     return jnp.asarray(np.array([np.asarray(v, dtype=float) for v in values]).reshape(len(values), *shape))
-
-
-def _stacked(triples: Sequence[tuple[Any, Any, Any]]) -> tuple[Any, Any, Any]:
-    mass, com, inertia = zip(*triples)
-    return _rows(mass, ()), _rows(com, (3,)), _rows(inertia, (3, 3))

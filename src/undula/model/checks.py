@@ -1,4 +1,4 @@
-"""What a model must satisfy before it is built; every refusal names the culprit."""
+"""Checks of a model before it is built; every error names the invalid item."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -7,18 +7,19 @@ import jax.numpy as jnp
 import numpy as np
 
 from undula.core.errors import ModelError, as_vector, is_traced
+from undula.model.labels import Labels
 from undula.model.topology import Topology
 
 TOLERANCE = 1e-9  # relative, for symmetry and the triangle inequality of inertias
 
 
 def refuse(sentence: str) -> None:
-    """What becomes of a complaint, unless it is collected to be a warning."""
+    """Raises a complaint as an error, instead of collecting it for a warning."""
     raise ModelError(sentence)
 
 
 def unique(names: Sequence[str], what: str) -> None:
-    """Refuses two things of the same name."""
+    """Rejects duplicate names."""
     seen: set[str] = set()
     for name in names:
         if name in seen:
@@ -64,7 +65,7 @@ def inertial(
 ) -> tuple[Any, Any, Any]:
     """Mass, centre and 3x3 inertia about it, checked; a number or three values stand for a diagonal inertia.
 
-    `complain` is told about an inertia that no body has; numbers that are not finite are refused in any case.
+    `complain` is called for a physically impossible inertia; numbers that are not finite are always rejected.
     """
     m = as_vector(mass, 0, f"mass of body '{name}'")
     c = as_vector(com, 3, f"com of body '{name}'")
@@ -93,7 +94,7 @@ def _has_tracers(value: Any) -> bool:
 
 
 def inertia_complaint(I: np.ndarray) -> str | None:
-    """What is wrong with an inertia about a centre of mass, as the end of a sentence; None if nothing is."""
+    """Complaint about an inertia about a centre of mass, as the end of a sentence; None if it is valid."""
     if not np.all(np.isfinite(I)):
         return f"= {I.tolist()} is not finite."
     scale = np.abs(I).max()
@@ -108,19 +109,25 @@ def inertia_complaint(I: np.ndarray) -> str | None:
     return None
 
 
-def masses(top: Topology, mass: Any, complain: Callable[[str], None] = refuse) -> None:
-    """Complains about bodies that must move without mass, on themselves or beyond; refuses such a free base."""
+def masses(
+    top: Topology, labels: Labels, mass: Any, inert: Sequence[int], complain: Callable[[str], None] = refuse
+) -> None:
+    """Complains about moving bodies without mass, including that of the bodies they carry; rejects such a free base.
+
+    `inert`: bodies with another kind of inertia: weightless, or that of their joint.
+    """
     if is_traced(mass):
         return
     total = np.asarray(mass).copy()
-    for j in reversed(range(len(top.joints))):
+    total[list(inert)] += 1.0
+    for j in reversed(range(len(top.parents))):
         total[top.parents[j]] += total[j + 1]
     bare = [
-        f"body '{top.bodies[j + 1]}' moves on the joint '{top.joints[j]}'"
+        f"body '{labels.bodies[j + 1]}' moves on the joint '{labels.joints[j]}'"
         for j, kind in enumerate(top.kinds)
         if kind is not None and total[j + 1] <= 0
     ]
     if bare:
         complain(f"{', '.join(bare)} but its mass, with all that it carries, is 0 kg; it must be positive.")
     if top.base_role == "free" and total[0] <= 0:
-        raise ModelError(f"the free base '{top.bodies[0]}' has the mass {total[0]:g} kg; it must be positive.")
+        raise ModelError(f"the free base '{labels.bodies[0]}' has the mass {total[0]:g} kg; it must be positive.")

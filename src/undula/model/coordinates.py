@@ -1,4 +1,4 @@
-"""From joints and rods to coordinates: names, roles, springs, limits, laws, and who follows whom."""
+"""From joints and rods to coordinates: names, roles, springs, limits, laws and mimics."""
 
 import math
 from collections.abc import Sequence
@@ -7,15 +7,18 @@ from typing import Any
 import numpy as np
 
 from undula.core.errors import ModelError, as_vector, is_traced
-from undula.joints.joint import ROLES, Fixed, Joint
-from undula.joints.rod.rod import RodPlan
-from undula.laws.law import Law, stack
+from undula.elements.actuator import Actuator, actuator_of
+from undula.joints.fixed import Fixed
+from undula.joints.joint import ROLES, Joint
+from undula.joints.rod.plan import RodPlan
+from undula.laws.combine import stack
+from undula.laws.law import Law
 from undula.model import checks
 from undula.model.system import Drive
 
 
 class Coordinates:
-    """Expands joints into coordinates: names, roles, springs, laws, and who follows whom."""
+    """Expands joints into coordinates: names, roles, springs, laws and mimics."""
 
     def __init__(self, joint_names: Sequence[str], joints: Sequence[Joint], rods: Sequence[RodPlan] = ()):
         self.names: list[str] = []
@@ -24,6 +27,7 @@ class Coordinates:
         self.stiffness: list[Any] = []
         self.damping: list[Any] = []
         self.rest: list[Any] = []
+        self.armature: list[Any] = []
         self.lower: list[float] = []
         self.upper: list[float] = []
         self.leaders: list[int] = []
@@ -62,7 +66,7 @@ class Coordinates:
         assert kind is not None
         names = tuple(f"{name}.{s}" if s else name for s in kind.suffixes)
         self._joint_of += [name] * kind.dof
-        if kind.bracket is not None:
+        if kind.chart is not None:
             self._indivisible.add(name)
         self.leaders += range(len(self.names), len(self.names) + kind.dof)
         self.scale += [1.0] * kind.dof
@@ -70,7 +74,7 @@ class Coordinates:
         self.names += names
         self.units += joint.units
         self.roles += each(joint.role, kind.dof, f"role of joint '{name}'")
-        for what in ("stiffness", "damping", "rest"):
+        for what in ("stiffness", "damping", "rest", "armature"):
             values = each(getattr(joint, what), kind.dof, f"{what} of joint '{name}'")
             for v in values:
                 as_vector(v, 0, f"{what} of joint '{name}'")
@@ -91,13 +95,13 @@ class Coordinates:
             self._laws.append(("forced", names, joint.effort))
 
     def _add_rod(self, plan: RodPlan) -> None:
-        """The coordinates of a rod; its stiffness and damping are its own."""
+        """Adds the coordinates of a rod, whose stiffness and damping are not those of joints."""
         names, rod = plan.coordinate_names, plan.rod
         self._joint_of += [plan.name] * plan.count
         self.names += names
         self.units += plan.units
         self.roles += each("driven" if rod.strain else rod.role, plan.count, f"role of the rod '{plan.name}'")
-        for values in (self.stiffness, self.damping, self.rest):
+        for values in (self.stiffness, self.damping, self.rest, self.armature):
             values += [0.0] * plan.count
         lower, upper = (each(x, plan.count, f"limits of the rod '{plan.name}'") for x in rod.limits)
         self.lower += [float(x) for x in lower]
@@ -107,43 +111,50 @@ class Coordinates:
             if law is not None:
                 self._laws.append((role, names, law))
 
-    def laws(self, given: Sequence[tuple[str, tuple[str, ...], Any]]) -> dict[str, tuple[Drive, ...]]:
-        """Checks roles against laws and packs the laws into `Drive`s; scalar laws of one form become one vector law."""
+    def laws(self, given: Sequence[tuple[str, tuple[str, ...], Any]]) -> tuple[tuple[Drive, ...], list[Actuator]]:
+        """Checks roles against laws; returns the motions of driven coordinates and the actuators of forced ones.
+
+        Scalar motion laws of the same form are merged into one vector law.
+        """
         for k, role in enumerate(self.roles):
             if role not in ROLES:
                 raise ModelError(
                     f"role of coordinate '{self.names[k]}' = {role!r}; it must be one of {', '.join(ROLES)}."
                 )
-        out: dict[str, list[Drive]] = {"driven": [], "forced": []}
-        single: dict[str, list[tuple[int, Law]]] = {"driven": [], "forced": []}
+        drives: list[Drive] = []
+        actuators: list[Actuator] = []
+        single: list[tuple[int, Law]] = []
         has_law: dict[int, str] = {}
         for role, names, law in [*self._laws, *given]:
-            if not isinstance(law, Law) and (role == "driven" or not callable(law)):
-                needed = "motion law" if role == "driven" else "effort law or controller"
-                raise ModelError(f"the law of {', '.join(names)} = {law!r} is not a {needed}.")
-            which = []
-            for name in names:
-                if name not in self.names:
-                    raise ModelError(
-                        f"there is no coordinate '{name}' to be {role}; the names are {', '.join(self.names)}."
-                    )
-                k = self.names.index(name)
-                if k in has_law:
-                    raise ModelError(f"coordinate '{name}' has two laws.")
-                has_law[k] = role
-                which.append(k)
-            for k in which:
-                self.roles[k] = role if self.roles[k] == "free" else self.roles[k]
-            shape = getattr(law, "shape", None)
-            if isinstance(law, Law) and shape == () and len(which) == 1:
-                single[role].append((which[0], law))
-            elif shape is not None and shape not in ((), (len(which),)):
+            if role == "driven" and not isinstance(law, Law):
+                raise ModelError(f"the law of {', '.join(names)} = {law!r} is not a motion law.")
+            which = [self._take(name, role, has_law) for name in names]
+            shape = law.shape if isinstance(law, Law) else ()
+            if shape not in ((), (len(which),)):
                 raise ModelError(f"the law of {', '.join(names)} has the shape {shape}; it must be ({len(which)},).")
+            if role == "forced":
+                actuators.append(actuator_of(names, law, f"{names[0]}.effort"))
+            elif shape == () and len(which) == 1:
+                single.append((which[0], law))
             else:
-                out[role].append(Drive(law, tuple(which)))
-        for role, pairs in single.items():
-            if pairs:
-                out[role].append(Drive(stack([law for _, law in pairs]), tuple(k for k, _ in pairs)))
+                drives.append(Drive(law, tuple(which)))
+        if single:
+            drives.append(Drive(stack([law for _, law in single]), tuple(k for k, _ in single)))
+        self._check_roles(has_law)
+        return tuple(drives), actuators
+
+    def _take(self, name: str, role: str, has_law: dict[int, str]) -> int:
+        """The index of a coordinate that gets a law."""
+        if name not in self.names:
+            raise ModelError(f"there is no coordinate '{name}' to be {role}; the names are {', '.join(self.names)}.")
+        k = self.names.index(name)
+        if k in has_law:
+            raise ModelError(f"coordinate '{name}' has two laws.")
+        has_law[k] = role
+        self.roles[k] = role if self.roles[k] == "free" else self.roles[k]
+        return k
+
+    def _check_roles(self, has_law: dict[int, str]) -> None:
         for k, name in enumerate(self.names):
             if self.roles[k] == "driven" and has_law.get(k) != "driven":
                 raise ModelError(f"coordinate '{name}' is driven but has no motion law.")
@@ -153,16 +164,16 @@ class Coordinates:
             mine = {self.roles[k] for k in range(len(self.names)) if self._joint_of[k] == joint}
             if "driven" in mine and len(mine) > 1:
                 raise ModelError(f"joint '{joint}' is driven in some coordinates only; drive all of them or none.")
-        return {role: tuple(drives) for role, drives in out.items()}
 
 
 def _refuse_idle_options(name: str, joint: Joint) -> None:
-    """What would have no effect is refused: springs, laws and roles of joints that have no coordinate."""
+    """Rejects options without effect: springs, laws and roles of joints that have no coordinate."""
     for what, default in (
         ("role", "free"),
         ("stiffness", 0.0),
         ("damping", 0.0),
         ("rest", 0.0),
+        ("armature", 0.0),
         ("motion", None),
         ("effort", None),
     ):
@@ -170,14 +181,14 @@ def _refuse_idle_options(name: str, joint: Joint) -> None:
         if value is not default and (is_traced(value) or np.any(np.asarray(value != default))):
             kind = "a mimic" if joint.mimic is not None else "fixed"
             raise ModelError(
-                f"joint '{name}' is {kind} and has no coordinate, so that its {what} = {value!r} has no effect."
+                f"joint '{name}' is {kind} and has no coordinate, so its {what} = {value!r} has no effect."
             )
     if joint.limits != (-math.inf, math.inf):
-        raise ModelError(f"joint '{name}' has no coordinate, so that its limits = {joint.limits} have no effect.")
+        raise ModelError(f"joint '{name}' has no coordinate, so its limits = {joint.limits} have no effect.")
 
 
 def each(value: Any, count: int, what: str) -> list[Any]:
-    """One value a coordinate, from one value or as many as there are coordinates."""
+    """One value per coordinate, from one value or as many as there are coordinates."""
     if isinstance(value, str) or not hasattr(value, "__len__") or getattr(value, "ndim", 1) == 0:
         return [value] * count
     if len(value) != count:

@@ -1,8 +1,8 @@
 """Flexible bodies with assumed modes on a floating frame (document 001, appendix B).
 
-The body is a set of material points; point i is displaced by sum_m modes[m, i] q_m from its place at rest. That is exactly a
-set of point masses on sliding joints that follow the modal coordinates, so that a flexible body needs no dynamics of its
-own: the generalised Newton-Euler model (69) is what the tree gives for these masses.
+The body is a set of material points; point i is displaced by sum_m modes[m, i] q_m from its rest position. This is
+exactly a set of point masses on prismatic joints that follow the modal coordinates, so a flexible body needs no
+dynamics of its own: the tree recursions for these masses yield the generalised Newton-Euler model (69).
 """
 
 from collections.abc import Sequence
@@ -11,12 +11,14 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from undula.core.errors import ModelError, as_vector
-from undula.joints.joint import Fixed, Joint, Mimic, Prismatic, unit_vector
+from undula.core.shapes import Shape
+from undula.joints.fixed import Fixed
+from undula.joints.joint import Joint, Mimic, unit_vector
 from undula.joints.rod.quadrature import radau
+from undula.joints.screw import Prismatic
 from undula.model.builder import Builder
-from undula.model.system import Shape
 
-ABSENT = 1e-12  # a displacement smaller than this, of the largest one of its mode, is none
+ABSENT = 1e-12  # a displacement below this fraction of the largest one of its mode is ignored
 
 
 class ClampedModes(NamedTuple):
@@ -36,7 +38,7 @@ class ClampedModes(NamedTuple):
 
 
 def clamped_modes(count: int = 1, length: float = 1.0, nodes: int = 8) -> ClampedModes:
-    """The first `count` bending modes of a clamped-free Euler-Bernoulli beam of a `length` [m], seen at `nodes` points."""
+    """The first `count` bending modes of a clamped-free Euler-Bernoulli beam, `length` [m], at `nodes` points."""
     from scipy.optimize import brentq
 
     for what, value in (("count", count), ("nodes", nodes)):
@@ -51,12 +53,12 @@ def clamped_modes(count: int = 1, length: float = 1.0, nodes: int = 8) -> Clampe
     )
     tips = np.array([_clamped(z, 1.0) for z in roots])
     shapes = np.array([_clamped(z, x) / tip for z, tip in zip(roots, tips)])
-    # with a deflection 1 at the tip, the integrals of phi^2 and phi''^2 are length / 4 and beta^4 length / 4
+    # with deflection 1 at the tip, the integrals of phi^2 and phi''^2 are length / 4 and beta^4 length / 4
     return ClampedModes(length * x, length * w, shapes, roots**4 / (4 * length**3), roots)
 
 
 def _clamped(z: float, x: Any) -> Any:
-    """cosh zx - cos zx - s (sinh zx - sin zx), with the growing exponentials subtracted by hand."""
+    """cosh zx - cos zx - s (sinh zx - sin zx), with the growing exponentials cancelled analytically."""
     rest = (np.sin(z) - np.cos(z) - np.exp(-z)) / (np.sinh(z) + np.sin(z))  # 1 - s
     return np.exp(-z * x) + rest * np.sinh(z * x) - np.cos(z * x) + (1 - rest) * np.sin(z * x)
 
@@ -84,10 +86,10 @@ def add_beam(
     **Arguments:**
 
     - `length` [m], `density` [kg/m], `bending`: the stiffness EI [N m^2].
-    - `modes`: how many of the clamped modes; each coordinate is the deflection of the tip in its mode [m].
+    - `modes`: number of clamped modes; each coordinate is the deflection of the tip in its mode [m].
     - `damping` [s]: stiffness-proportional; a modal damper is this time multiplied by the modal stiffness.
     - `direction` of the beam and `bends`, the direction of its deflection, in the frame of `name`; several directions (k, 3)
-      give `modes` coordinates each, with `bending` one number or one a direction.
+      give `modes` coordinates each, with `bending` one number or one per direction.
     - `position`, `rotation` of the clamp in `parent`; `joint`: what carries it (fixed by default).
     - `nodes`: number of material points; `width` [m] and `colour` of what is drawn.
 
@@ -160,7 +162,7 @@ def add_flexible(
     if X.ndim != 2 or X.shape[1] != 3 or not len(X):
         raise ModelError(f"positions of '{name}' have the shape {X.shape}; it must be (N, 3).")
     if m.shape != X.shape[:1] or not np.all(m > 0):
-        raise ModelError(f"masses of '{name}' must be {len(X)} positive numbers, one a position.")
+        raise ModelError(f"masses of '{name}' must be {len(X)} positive numbers, one per position.")
     if field.ndim != 3 or field.shape[1:] != X.shape:
         raise ModelError(f"modes of '{name}' have the shape {field.shape}; it must be (M, {len(X)}, 3).")
     sizes = np.linalg.norm(field, axis=2)
@@ -170,7 +172,7 @@ def add_flexible(
     k, d = (_per_mode(x, count, f"{what} of '{name}'") for what, x in (("stiffness", stiffness), ("damping", damping)))
     names = tuple(f"{name}.mode{j + 1}" for j in range(count))
     builder.body(name, parent, Fixed() if joint is None else joint, position=position, rotation=rotation)
-    # a mode's own joint is at the point that it moves most; elsewhere, and for the rest there, joints follow it
+    # a mode's own joint is at the last point or the one that it moves most; all other displacements are mimic joints
     lead = [len(X) - 1 if s[-1] >= 0.5 * s.max() else int(np.argmax(s)) for s in sizes]
     for i in range(len(X)):
         slides: list[Joint] = []
@@ -202,8 +204,8 @@ def _per_mode(value: Any, count: int, what: str) -> np.ndarray:
 
 
 def _segment(width: float, length: float, along: np.ndarray, colour: tuple[float, ...] | None) -> Shape:
-    """A piece of a beam around a node: a box, long along the beam."""
-    turn = np.array([1.0 + along[0], 0.0, -along[2], along[1]])  # from x to the beam, by the shortest way
+    """The drawing of a beam around a node: a box along the beam."""
+    turn = np.array([1.0 + along[0], 0.0, -along[2], along[1]])  # the shortest rotation from x to the beam
     if turn[0] < 1e-12:
         turn = np.array([0.0, 0.0, 0.0, 1.0])
     return Shape("box", (length, width, width), quaternion=tuple(turn / np.linalg.norm(turn)), colour=colour)

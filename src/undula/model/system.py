@@ -1,4 +1,4 @@
-"""The frozen, validated model that everything computes with."""
+"""The frozen, validated model that all computations use."""
 
 from typing import Any
 
@@ -9,47 +9,25 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from undula.core.errors import UndulaError, is_traced
-from undula.core.shapes import Shape
-from undula.joints.kind import KINDS
+from undula.elements.element import Element, changed
 from undula.joints.rod.group import RodGroup
 from undula.joints.rod.pieces import refuse_overwound
 from undula.lie import se3, so3
+from undula.model.labels import Labels
+from undula.model.packing import Group, member
+from undula.model.state import State, configuration
 from undula.model.topology import Topology
-from undula.numerics.small import tmatvec
-
-
-class State(eqx.Module):
-    """Where a system is and how it moves.
-
-    - `base`: pose of the reference body in the world.
-    - `q`: (nq,) internal configuration: one number a coordinate [rad or m], but a quaternion for a spherical joint,
-      position and quaternion for a free one.
-    - `base_twist`: (6,) body twist (V, Omega) of the reference body [m/s, rad/s].
-    - `v`: (nv,) internal velocities [rad/s or m/s]; body angular velocity or twist for spherical and free joints.
-    """
-
-    base: se3.Pose
-    q: Float[Array, "*batch nq"]
-    base_twist: Float[Array, "*batch 6"]
-    v: Float[Array, "*batch nv"]
-
-
-class Acceleration(eqx.Module):
-    """Time derivatives of the components of a `State`'s velocities: `base` (6,) and `v` (nv,)."""
-
-    base: Float[Array, "*batch 6"]
-    v: Float[Array, "*batch nv"]
 
 
 class Drive(eqx.Module):
-    """A law, a vector over some coordinates (indices `which`), that gives motions or efforts."""
+    """The motion law of some coordinates (indices `which`)."""
 
     law: Any
     which: tuple[int, ...] = eqx.field(static=True)
 
 
 class System(eqx.Module):
-    """A tree of rigid bodies on a base: numbers that can be differentiated, and a static `topology`.
+    """A tree of bodies on a base, and what is attached to it: numbers that can be differentiated, and a static `topology`.
 
     Made by `Builder.build()` or `load_urdf`. Arrays over bodies are in the order of `body_names`, over joints in the order
     of `body_names[1:]` (a joint comes with the body it carries), over coordinates in the order of `coordinate_names`.
@@ -69,79 +47,67 @@ class System(eqx.Module):
     """Rotation axis of the joint (the first one of a universal joint); zero if it does not rotate about one"""
     second: Float[Array, "joints 3"]
     """Sliding axis (times the pitch of a helical joint), or the second axis of a universal joint"""
-    stiffness: Float[Array, "nv"]
-    """Spring of each coordinate [N m/rad or N/m]"""
-    damping: Float[Array, "nv"]
-    """Damper of each coordinate [N m s/rad or N s/m]"""
-    rest: Float[Array, "nv"]
-    """Where the spring is slack [rad or m]"""
+    armature: Float[Array, "nv"] | None
+    """Inertia of each coordinate itself [kg m^2 or kg]; None if there is none"""
     mimic_scale: Float[Array, "rates"]
     mimic_offset: Float[Array, "rates"]
-    gravity: Float[Array, "3"]
-    """Acceleration of gravity in the world [m/s^2]"""
     base_pose: se3.Pose
     """Pose of a fixed base in the world; where a free base starts by default; the frame that a driven base moves in"""
     base_motion: Any
-    """Law of a driven base (one component a direction of its group), or None"""
+    """Law of a driven base (one component per direction of its group), or None"""
     motions: tuple[Drive, ...]
     """Motion laws of the driven coordinates"""
-    efforts: tuple[Drive, ...]
-    """Effort laws or controllers of the forced coordinates"""
     rods: tuple[RodGroup, ...]
     """Rods, packed by their shape"""
-    along: tuple[Any, ...]
-    """Tendons and chambers of the rods (`rods.actuators.Along`)"""
-    loads: tuple[Any, ...]
-    """Given forces and couples (`environment.load.Load`)"""
-    followers: tuple[Any, ...]
-    """Bodies that are pulled along a motion (`environment.load.Follower`)"""
-    ideal: tuple[Any, ...]
-    """Constraints, packed by their form (`constraints.rows.Group`)"""
-    slipping: tuple[Any, ...]
-    """Constraints whose forces are given by a slip law, packed in the same way"""
-    contacts: tuple[Any, ...]
-    """What may touch (`contact.candidates.Candidates`), packed by its form"""
+    groups: tuple[Group, ...]
+    """Everything else that is attached, packed by its form"""
     reaction_weights: Float[Array, "rows"]
-    """Where reactions are not unique, the sum of weights times (reaction - static part)^2 is least"""
+    """Where reactions are not unique, the sum of weights times (reaction - static part)^2 is minimised"""
     static_reactions: Float[Array, "rows"]
-    """The static part that is wanted [N or N m]"""
-    lower: tuple[float, ...] = eqx.field(static=True)
-    upper: tuple[float, ...] = eqx.field(static=True)
-    row_names: tuple[str, ...] = eqx.field(static=True)
-    contact_names: tuple[str, ...] = eqx.field(static=True)
+    """The desired static part [N or N m]"""
+    mask: Float[Array, "rows"] | None
+    """1 for the rows that are on, 0 for those that are off; None: all are on"""
     least_squares: bool = eqx.field(static=True)
-    shapes: tuple[tuple[Shape, ...], ...] = eqx.field(static=True)
     topology: Topology = eqx.field(static=True)
+    labels: Labels = eqx.field(static=True)
 
     # Names
 
     @property
     def name(self) -> str:
-        return self.topology.name
+        return self.labels.name
 
     @property
     def body_names(self) -> tuple[str, ...]:
-        return self.topology.bodies
+        return self.labels.bodies
 
     @property
     def coordinate_names(self) -> tuple[str, ...]:
-        return self.topology.coordinates
+        return self.labels.coordinates
+
+    @property
+    def row_names(self) -> tuple[str, ...]:
+        """Names of the rows of constraints: those that hold, then those that slip."""
+        return self.labels.rows
+
+    @property
+    def contact_names(self) -> tuple[str, ...]:
+        return self.labels.contacts
+
+    @property
+    def lower(self) -> tuple[float, ...]:
+        """Lower limits of the coordinates [rad or m]."""
+        return self.labels.lower
+
+    @property
+    def upper(self) -> tuple[float, ...]:
+        """Upper limits of the coordinates [rad or m]."""
+        return self.labels.upper
 
     @property
     def nv(self) -> int:
         """Number of independent internal coordinates."""
         return self.topology.nv
-
-    @property
-    def constrained(self) -> bool:
-        """Whether it has constraints, ideal or slipping."""
-        return bool(self.ideal or self.slipping)
-
-    @property
-    def rod_links(self) -> dict[str, tuple[int, ...]]:
-        """Links of the nodes of each rod, by its name."""
-        links = self.topology.link_of_body
-        return {name: tuple(int(links[b]) for b in bodies) for name, bodies in self.topology.rods}
 
     def body(self, name: str) -> int:
         """Index of a body."""
@@ -150,6 +116,91 @@ class System(eqx.Module):
     def coordinate(self, name: str) -> int:
         """Index of a coordinate."""
         return _index(self.coordinate_names, name, "coordinate")
+
+    # What is attached
+
+    @property
+    def forces(self) -> tuple[Group, ...]:
+        """Groups of force models."""
+        return tuple(g for g in self.groups if g.kind == "force")
+
+    @property
+    def ideal(self) -> tuple[Group, ...]:
+        """Groups of rows that hold."""
+        return tuple(g for g in self.groups if g.kind == "ideal")
+
+    @property
+    def slipping(self) -> tuple[Group, ...]:
+        """Groups of rows whose forces are given by a slip law."""
+        return tuple(g for g in self.groups if g.kind == "slip")
+
+    @property
+    def contacts(self) -> tuple[Group, ...]:
+        """Groups of contacts."""
+        return tuple(g for g in self.groups if g.kind == "unilateral")
+
+    @property
+    def constrained(self) -> bool:
+        """Whether it has constraints, ideal or slipping."""
+        return bool(self.ideal or self.slipping)
+
+    def element(self, name: str) -> Any:
+        """An element with its current parameters."""
+        group, k = self._find(name)
+        return member(self.groups[group].form, k)
+
+    def replace_element(self, name: str, **fields: Any) -> "System":
+        """A copy in which an element has other parameters, e.g. `replace_element("gravity", g=(0, 0, -1.6))`.
+
+        A field that is a law, or another tree of arrays, is replaced by one of the same form.
+        """
+        group, k = self._find(name)
+        form = self.groups[group].form
+        known = [f for f in form.__dataclass_fields__ if f not in Element.__dataclass_fields__]
+        known = [f for f in known if jax.tree.leaves(getattr(form, f))]
+        for key, value in fields.items():
+            if key not in known:
+                raise UndulaError(
+                    f"'{name}' has no parameter {key}; its parameters are {', '.join(known) or '(none)'}."
+                )
+            old = getattr(form, key)
+            new = jnp.asarray(value, dtype=float) if isinstance(old, jax.Array | np.ndarray) else value
+            structure: Any = jax.tree.structure(new)
+            if structure != jax.tree.structure(old):
+                raise UndulaError(
+                    f"{key} of '{name}' = {value!r}; it must have the same form as now: {member(old, k)}."
+                )
+            for a, b in zip(jax.tree.leaves(old), jax.tree.leaves(new)):
+                if np.shape(b) != np.shape(a)[1:]:
+                    raise UndulaError(f"{key} of '{name}' has the shape {np.shape(b)}; it must be {np.shape(a)[1:]}.")
+            form = changed(form, **{key: jax.tree.map(lambda a, b: jnp.asarray(a).at[k].set(b), old, new)})
+        groups = list(self.groups)
+        groups[group] = changed(groups[group], form=form)
+        return changed(self, groups=tuple(groups))
+
+    def _find(self, name: str) -> tuple[int, int]:
+        for g, (_, names) in enumerate(self.labels.elements):
+            if name in names:
+                return g, names.index(name)
+        known = [n for _, names in self.labels.elements for n in names]
+        raise UndulaError(f"there is no element '{name}'; the elements are {', '.join(known) or '(none)'}.")
+
+    def with_rows(self, on: tuple[str, ...] = (), off: tuple[str, ...] = ()) -> "System":
+        """A copy in which rows of constraints are switched on or off, by their names or those of whole constraints.
+
+        Only numbers change: compiled functions are reused (after the first switch). Rows that are off have no reaction.
+        """
+        held = self.row_names[: len(self.reaction_weights)]
+        mask = np.ones(len(held)) if self.mask is None else np.array(self.mask)
+        for names, value in ((on, 1.0), (off, 0.0)):
+            for name in (names,) if isinstance(names, str) else names:
+                which = [k for k, row in enumerate(held) if row == name or row.startswith(f"{name}.")]
+                if not which:
+                    raise UndulaError(
+                        f"there is no row '{name}'; the rows that hold are {', '.join(held) or '(none)'}."
+                    )
+                mask[which] = value
+        return changed(self, mask=jnp.asarray(mask))
 
     # States
 
@@ -161,7 +212,7 @@ class System(eqx.Module):
         base_quaternion: Any = None,
         base_twist: Any = None,
     ) -> State:
-        """A state from what is given; the rest is zero, and the base is where the model puts it.
+        """A state from the given values; everything else is zero, and the base is where the model places it.
 
         **Arguments:**
 
@@ -169,17 +220,18 @@ class System(eqx.Module):
           spherical joint are its rotation vector, those of a free joint its position and rotation vector.
         - `base_position` (3,) [m], `base_quaternion` (4,) (w, x, y, z), `base_twist` (6,) body twist [m/s, rad/s].
 
-        Strains that turn a rod by more than pi between two nodes are refused.
+        Strains that turn a rod by more than pi between two nodes are rejected.
         """
         position_0 = self.base_pose.position if base_position is None else base_position
         quaternion_0 = self.base_pose.quaternion if base_quaternion is None else base_quaternion
         q = configuration(self.topology, self._by_name(position, "position"))
-        refuse_overwound(self, q, "the state cannot be represented")
+        refuse_overwound(self.rods, self.labels.rods, q, "the state cannot be represented")
         return State(
             base=se3.Pose(_array(position_0, 3, "base_position"), _unit(_array(quaternion_0, 4, "base_quaternion"))),
             q=q,
             base_twist=_array(base_twist, 6, "base_twist"),
             v=self._by_name(velocity, "velocity"),
+            z=tuple(g.begin for g in self.groups if g.remembers),
         )
 
     def _by_name(self, values: Any, what: str) -> Array:
@@ -191,16 +243,27 @@ class System(eqx.Module):
         return _array(values, self.nv, what)
 
     def replace(self, **changes: Any) -> "System":
-        """A copy with other parameters, e.g. `system.replace(mass=..., stiffness=...)`; shapes must stay the same."""
+        """A copy with other parameters, e.g. `system.replace(mass=..., com=...)`; shapes must stay the same.
+
+        For those of attached elements, see `replace_element`.
+        """
         for key, value in changes.items():
             if key not in PARAMETERS:
-                raise UndulaError(f"{key} is not a parameter of a system; the parameters are {', '.join(PARAMETERS)}.")
+                raise UndulaError(
+                    f"{key} is not a parameter of a system; the parameters are {', '.join(PARAMETERS)}; for those of attached "
+                    "elements, such as gravity and springs, see replace_element."
+                )
             old, new = getattr(self, key), jnp.asarray(value, dtype=float)
+            if old is None:
+                raise UndulaError(f"the system '{self.name}' has no {key}; build it with one.")
             if new.shape != old.shape:
                 raise UndulaError(f"{key} has the shape {new.shape}; it must be {old.shape}.")
             changes[key] = new
-        keys = tuple(changes)
-        return eqx.tree_at(lambda s: [getattr(s, k) for k in keys], self, [changes[k] for k in keys])
+        return changed(self, **changes)
+
+    def bare(self) -> "System":
+        """The same without names and shapes, so that a change of these causes no recompilation."""
+        return changed(self, labels=Labels())
 
 
 PARAMETERS = (
@@ -211,10 +274,7 @@ PARAMETERS = (
     "joint_rotation",
     "axis",
     "second",
-    "stiffness",
-    "damping",
-    "rest",
-    "gravity",
+    "armature",
     "reaction_weights",
     "static_reactions",
 )
@@ -231,7 +291,7 @@ def _unit(quaternion: Array) -> Array:
         return so3.normalise(quaternion)
     norm = np.linalg.norm(quaternion)
     if not norm > 0:
-        raise UndulaError(f"base_quaternion = {np.asarray(quaternion).tolist()} is zero; it must have a norm.")
+        raise UndulaError(f"base_quaternion = {np.asarray(quaternion).tolist()} is zero; it must be a rotation.")
     return jnp.asarray(np.asarray(quaternion) / norm)
 
 
@@ -239,87 +299,4 @@ def _array(value: Any, size: int, what: str) -> Array:
     out = jnp.zeros(size) if value is None else jnp.asarray(value, dtype=float)
     if out.shape != (size,):
         raise UndulaError(f"{what} has the shape {out.shape}; it must be ({size},).")
-    return out
-
-
-# Configurations, from and to the coordinates that are reported, and along increments
-
-
-def configuration(topology: Topology, chart: Float[Array, "nv"]) -> Float[Array, "nq"]:
-    """Configuration q of reported coordinates (rotation vectors for spherical and free joints)."""
-    if topology.adds:
-        return chart
-    out = jnp.zeros(topology.nq)
-    for name, q, v in topology.coordinate_groups:
-        out = out.at[q].set(jax.vmap(KINDS[name].from_chart)(chart[v]))
-    return out
-
-
-def reported_position(topology: Topology, q: Float[Array, "nq"]) -> Float[Array, "nv"]:
-    """Reported coordinates of a configuration: the inverse of `configuration`."""
-    if topology.adds:
-        return q
-    out = jnp.zeros(topology.nv)
-    for name, iq, iv in topology.coordinate_groups:
-        out = out.at[iv].set(jax.vmap(KINDS[name].to_chart)(q[iq]))
-    return out
-
-
-def advance(topology: Topology, q: Float[Array, "nq"], u: Float[Array, "nv"]) -> Float[Array, "nq"]:
-    """Configuration reached from q along the increment u (an integral of velocities)."""
-    if topology.adds:
-        return q + u
-    out = q
-    for name, iq, iv in topology.coordinate_groups:
-        out = out.at[iq].set(jax.vmap(KINDS[name].advance)(q[iq], u[iv]))
-    return out
-
-
-def displaced(topology: Topology, state: State, base: Float[Array, "6"], q: Float[Array, "nv"]) -> State:
-    """The state with its configuration moved along increments of the algebra.
-
-    Poses move by exponentials and are renormalised, so that they stay in the group to rounding.
-    """
-    g = state.base
-    if topology.base_role == "free":
-        moved = g @ se3.exp(base)
-        g = se3.Pose(moved.position, so3.normalise(moved.quaternion))
-    return State(g, advance(topology, state.q, q), state.base_twist, state.v)
-
-
-def bracket(topology: Topology, a: Float[Array, "nv"], b: Float[Array, "nv"]) -> Float[Array, "nv"]:
-    """Lie bracket of two increments, joint by joint; zero where coordinates add."""
-    out = jnp.zeros(topology.nv)
-    for name, _, iv in topology.coordinate_groups:
-        kind = KINDS[name]
-        if kind.bracket is not None:
-            out = out.at[iv].set(jax.vmap(kind.bracket)(a[iv], b[iv]))
-    return out
-
-
-def chart_motion(topology: Topology, x: Float[Array, "nv"], dx: Float[Array, "nv"], ddx: Float[Array, "nv"]):
-    """Configuration (nq), velocities (nv) and accelerations (nv) of reported coordinates and their two derivatives."""
-    if topology.adds:
-        return x, dx, ddx
-
-    def velocity(x, dx):
-        out = dx
-        for name, _, iv in topology.coordinate_groups:
-            kind = KINDS[name]
-            if kind.bracket is not None:
-                out = out.at[iv].set(jax.vmap(kind.from_chart_rate)(x[iv], dx[iv]))
-        return out
-
-    v, dv = jax.jvp(velocity, (x, dx), (dx, ddx))
-    return configuration(topology, x), v, dv
-
-
-def chart_force(topology: Topology, q: Float[Array, "nq"], force: Float[Array, "nv"]) -> Float[Array, "nv"]:
-    """Efforts conjugate to the velocities, from forces conjugate to the reported coordinates: N(q)^T force."""
-    if topology.adds:
-        return force
-    out = jnp.zeros(topology.nv)
-    for name, iq, iv in topology.coordinate_groups:
-        rate = KINDS[name].chart_rate
-        out = out.at[iv].set(jax.vmap(lambda q, f, rate=rate: tmatvec(rate(q), f))(q[iq], force[iv]))
     return out

@@ -1,1 +1,1 @@
-"""Small dense algebra, row spaces, picks, loops, Newton's method, kernels and lanes: everything that XLA makes peculiar."""
+"""Small dense algebra, row spaces, static indexing, loops, Newton's method, kernels and lanes, written to suit XLA."""

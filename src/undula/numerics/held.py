@@ -1,7 +1,7 @@
 """The two small linear problems of a constrained system, with their derivatives written out.
 
-Differentiating the loops of an elimination would work, but costs far more than the derivative of a solution does: with the
-solution known, its change solves the same problem with another right-hand side.
+Differentiating through the loops of an elimination would work, but costs far more than differentiating the solution:
+once the solution is known, its derivative solves the same problem with another right-hand side.
 """
 
 import jax
@@ -15,7 +15,7 @@ from undula.numerics.small import matmul, matvec, tmatvec
 
 @jax.custom_jvp
 def shortest(space: RowSpace, A: Float[Array, "k n"], b: Float[Array, "k"]) -> Float[Array, "n"]:
-    """The shortest x with A x = b; `space` is that of A, and does not count in derivatives."""
+    """The minimum-norm x with A x = b; `space`: row space of A, ignored in derivatives."""
     return space.solve(b)
 
 
@@ -24,7 +24,7 @@ def _shortest_jvp(primals, tangents):
     space = primals[0]
     _, dA, db = tangents
     x = shortest(*primals)
-    # of the pseudo-inverse (Golub and Pereyra, 1973), for a compatible b
+    # derivative of the pseudo-inverse (Golub and Pereyra, 1973), for a compatible b
     multiplier = tmatvec(space.W, matvec(space.Q, x))
     return x, space.solve(db - matvec(dA, x)) + space.without(tmatvec(dA, multiplier))
 
@@ -37,7 +37,7 @@ def balance(
     force: Float[Array, "n"],
     rate: Float[Array, "k"],
 ) -> Float[Array, "n"]:
-    """The x with A x = rate and M x = force + A^T lambda: accelerations under constraints."""
+    """The x with A x = rate and M x = force + A^T lambda: accelerations of a constrained system."""
     found = eliminate(M, jnp.concatenate([force[:, None], space.Q.T], axis=1))
     free, Y = found[:, 0], found[:, 1:]
     if not space.Q.shape[0]:
@@ -53,7 +53,7 @@ def _balance_jvp(primals, tangents):
     _, dA, dM, dforce, drate = tangents
     x = balance(*primals)
     lambdas = tmatvec(space.W, matvec(space.Q, matvec(M, x) - force))
-    # M dx = dforce - dM x + dA^T lambda + A^T dlambda and A dx = drate - dA x, by matrices that are applied to changes
+    # M dx = dforce - dM x + dA^T lambda + A^T dlambda and A dx = drate - dA x, by matrices applied to the tangents
     inverse = eliminate(M, jnp.eye(M.shape[0]))
     free = matvec(inverse, dforce - matvec(dM, x) + tmatvec(dA, lambdas))
     if not space.Q.shape[0]:

@@ -1,9 +1,9 @@
 """Batches as lanes: every scalar of a computation becomes one vector over the instances.
 
 `jax.vmap` adds an axis to every small array of a recursion, and a GPU then spends its time moving those arrays through
-memory. `lanes(f)` instead replays the program of f with each array taken apart into its scalars, loops unrolled, each
-scalar a vector of instances: what is left is arithmetic on vectors, which XLA fuses into few kernels. Zeros and ones
-among constants (an axis along z, a planar inertia) are folded away.
+memory. `lanes(f)` instead replays the program of f with unrolled loops and with each array split into its scalars, each
+of which is a vector of instances: only vector arithmetic remains, which XLA fuses into a few kernels. Constant zeros
+and ones (an axis along z, a planar inertia) are folded away.
 """
 
 import functools
@@ -16,9 +16,9 @@ import jax.numpy as jnp
 import numpy as np
 from jax.extend.core import Literal
 
-BLOCK = 32  # instances a program of a fused kernel: one warp
+BLOCK = 32  # instances per program of a fused kernel: one warp
 
-# operations that act on each scalar: the functions of that name of jax.numpy, on lanes, and of NumPy, on known numbers
+# elementwise operations, by the name of the function in jax.numpy (for lanes) and in NumPy (for known numbers)
 ELEMENTWISE = {
     "neg": "negative", "sin": "sin", "cos": "cos", "tan": "tan", "sqrt": "sqrt", "exp": "exp", "log": "log", "abs": "abs",
     "sign": "sign", "tanh": "tanh", "atan2": "arctan2", "asin": "arcsin", "acos": "arccos", "square": "square",
@@ -36,13 +36,14 @@ CALLS = {"pjit": "jaxpr", "jit": "jaxpr", "closed_call": "call_jaxpr", "core_cal
 def lanes(f: Callable, fused: bool | None = None) -> Callable:
     """f over a batch: every array of its arguments and results has the instances as an additional *last* axis.
 
-    The same results as `jax.vmap(f, in_axes=-1, out_axes=-1)`, to rounding. Arguments without a batch are closed over, and
-    must not be traced for a fused kernel. Meant for functions with small arrays and fixed loops, where batches are large.
+    Equivalent to `jax.vmap(f, in_axes=-1, out_axes=-1)`, to rounding. Arguments without a batch axis are closed over,
+    and must not be traced for a fused kernel. Intended for functions with small arrays and fixed loops, and for large
+    batches.
 
     **Arguments:**
 
-    - `fused`: whether to make one GPU kernel of the whole function (Pallas on Triton) instead of leaving the fusion to XLA;
-      by default on a GPU. A kernel cannot be differentiated: differentiate f first.
+    - `fused`: whether to turn the whole function into one GPU kernel (Pallas on Triton) instead of leaving fusion to
+      XLA; by default, on a GPU. A kernel cannot be differentiated: differentiate f first.
     """
 
     def batched(*args):
@@ -67,14 +68,14 @@ def lanes(f: Callable, fused: bool | None = None) -> Callable:
 
 
 class Program:
-    """The program of a function, traced for arrays of the shapes of `examples`: it runs on scalars that are lanes."""
+    """The program of a function, traced for arrays shaped like `examples`, that runs on scalars that are lanes."""
 
     def __init__(self, f: Callable, *examples: Any):
         self._closed = jax.make_jaxpr(f)(*examples)
 
     @property
     def closes_over_traced(self) -> bool:
-        """Whether it has constants that are not known when it is traced."""
+        """Whether it has constants that are not known at trace time."""
         return any(isinstance(c, jax.core.Tracer) for c in self._closed.consts)
 
     @property
@@ -86,14 +87,14 @@ class Program:
         return [v in read for v in jaxpr.invars]
 
     def __call__(self, scalars: list) -> list[np.ndarray]:
-        """Results, each an object array of its scalars, from the scalars of all arguments in their order."""
+        """Results as object arrays of scalars, from the scalars of all arguments in order."""
         left = iter(scalars)
         parts = [_fill(v.aval.shape, list(itertools.islice(left, v.aval.size))) for v in self._closed.jaxpr.invars]
         return _replay(self._closed.jaxpr, [_apart(c) for c in self._closed.consts], parts)
 
 
 def _kernel(replay: Callable, leaves: list, results: list) -> list:
-    """The replayed program as one kernel: each thread reads the scalars of an instance once, and writes its results."""
+    """The replayed program as one kernel: each thread reads the scalars of one instance once and writes its results."""
     from jax.experimental import pallas as pl
     from jax.experimental.pallas import triton
 
@@ -127,11 +128,11 @@ def _kernel(replay: Callable, leaves: list, results: list) -> list:
 
 
 def _apart(x: Any) -> np.ndarray:
-    """An array without lanes as an object array of its scalars: numbers where they are known."""
+    """An array without lanes as an object array of its scalars, as numbers where these are known."""
     if isinstance(x, jax.core.Tracer):
         return _fill(x.shape, [x[i] for i in np.ndindex(x.shape)])
     x = np.asarray(x)
-    return _fill(x.shape, list(x.ravel()))  # of NumPy's types: Python's numbers would lose theirs
+    return _fill(x.shape, list(x.ravel()))  # NumPy scalars, because Python numbers would lose the type
 
 
 def _lanes_of(x: Any) -> np.ndarray:
@@ -155,15 +156,15 @@ def _known(x: Any) -> bool:
 
 
 def _typed(x: Any, kind: Any) -> Any:
-    """A known number as one of the type that the program gives it.
+    """A known number, converted to the type that it has in the program.
 
-    Python numbers have no type of their own ("weak"): Triton would compute a lane made only of them in float32.
+    Python numbers are weakly typed: Triton would compute a lane made only of them in float32.
     """
     return kind(x) if _known(x) and type(x) is not kind else x
 
 
 def _elementwise(name: str, *values: Any) -> Any:
-    """An operation on scalars. What is known is computed here: it is then a constant of the program."""
+    """An operation on scalars; known numbers are evaluated here and become constants of the program."""
     return getattr(np if all(map(_known, values)) else jnp, ELEMENTWISE[name])(*values)
 
 
@@ -201,7 +202,7 @@ def _choose(which, *cases):
     return jnp.where(which, cases[1], cases[0])
 
 
-FOLDED = {
+FOLDED: dict[str, Callable] = {
     "add": _add, "add_any": _add, "sub": _sub, "mul": _mul, "div": _div, "select_n": _choose, "rsqrt": _rsqrt,
     **{name: functools.partial(_elementwise, name) for name in ELEMENTWISE},
     **{name: lambda x: x for name in SAME},
@@ -220,7 +221,7 @@ def _replay(jaxpr: Any, consts: list[np.ndarray], args: list[np.ndarray]) -> lis
         return _apart(v.val) if isinstance(v, Literal) else env[v]
 
     for eqn in jaxpr.eqns:
-        with np.errstate(all="ignore"):  # known numbers that are not finite: as JAX has them, without a warning
+        with np.errstate(all="ignore"):  # known numbers that are not finite: as in JAX, without a warning
             out = _apply(eqn, [read(v) for v in eqn.invars])
         for v, x in zip(eqn.outvars, out):
             kind = v.aval.dtype.type
@@ -252,7 +253,7 @@ def _apply(eqn: Any, x: list[np.ndarray]) -> list[np.ndarray]:
         return _scan(eqn, x)
     if name in CALLS:
         return _replay(*_inner(params[CALLS[name]]), x)
-    raise NotImplementedError(f"the operation '{name}' has no form on lanes; use jax.vmap for this function.")
+    raise NotImplementedError(f"the operation '{name}' is not supported on lanes; use jax.vmap for this function.")
 
 
 def _reduce(x: np.ndarray, axes: tuple[int, ...]) -> np.ndarray:
@@ -261,21 +262,21 @@ def _reduce(x: np.ndarray, axes: tuple[int, ...]) -> np.ndarray:
     rows = moved.reshape(-1, *rest)
     total = _fill(rest, [0.0] * int(np.prod(rest)))
     for i in range(len(rows)):
-        total = _map(_add, total, _fill(rest, list(rows[i : i + 1].ravel())))  # an array even where a scalar is left
+        total = _map(_add, total, _fill(rest, list(rows[i : i + 1].ravel())))  # an array even if it is a scalar
     return total
 
 
 def _dot(a: np.ndarray, b: np.ndarray, numbers: Any) -> np.ndarray:
     (ca, cb), (ba, _) = numbers
     if ba or len(ca) != 1:
-        raise NotImplementedError("only products over one axis, without batch axes, have a form on lanes.")
+        raise NotImplementedError("only products over one axis, without batch axes, are supported on lanes.")
     a, b = np.moveaxis(a, ca[0], -1), np.moveaxis(b, cb[0], 0)
     left = a.reshape(*a.shape[:-1], *(1,) * (b.ndim - 1), a.shape[-1])
     return _reduce(_map(_mul, left, np.moveaxis(b, 0, -1)), (left.ndim - 1,))
 
 
 def _move(eqn: Any, x: list[np.ndarray]) -> list[np.ndarray]:
-    """An operation that only moves data: done on the numbers of the scalars, then on the scalars."""
+    """An operation that only moves data: applied to the indices of the scalars, then to the scalars."""
     count = {"concatenate": len(x), "stack": len(x), "pad": 2, "dynamic_update_slice": 2}.get(eqn.primitive.name, 1)
     which = (0, 2) if eqn.primitive.name == "scatter" else tuple(range(count))
     pool: list[Any] = []
@@ -312,14 +313,14 @@ def _scan(eqn: Any, x: list[np.ndarray]) -> list[np.ndarray]:
     params = eqn.params
     inner, own = _inner(params["jaxpr"])
     length = params["length"]
-    # versions of JAX name the parts of a scan's arguments differently; their shapes tell them apart
+    # JAX versions name the parts of a scan's arguments differently; their shapes tell them apart
     mapped = sum(a.aval.shape != b.aval.shape for a, b in zip(eqn.invars, inner.invars))
     nk = sum(a.aval.shape == b.aval.shape for a, b in zip(eqn.outvars, inner.outvars))
     nc = len(x) - mapped - nk
     consts, carry, xs = x[:nc], x[nc : nc + nk], x[nc + nk :]
     rows: dict[int, list[np.ndarray]] = {}
     for i in range(length - 1, -1, -1) if params["reverse"] else range(length):
-        # an array even where a row is a scalar
+        # an array even if a row is a scalar
         turn = [_fill(part.shape[1:], list(part[i : i + 1].ravel())) for part in xs]
         out = _replay(inner, own, [*consts, *carry, *turn])
         carry, rows[i] = out[:nk], out[nk:]
@@ -334,5 +335,5 @@ def _scan(eqn: Any, x: list[np.ndarray]) -> list[np.ndarray]:
 
 
 def _inner(program: Any) -> tuple[Any, list[np.ndarray]]:
-    """The program and the constants of an operation that contains one, closed or not."""
+    """The program inside an operation, closed or not, and its constants."""
     return getattr(program, "jaxpr", program), [_apart(c) for c in getattr(program, "consts", ())]

@@ -1,7 +1,7 @@
 """Rank and inverse of the rows of a constraint system, by row-pivoted orthogonalisation.
 
-It works on the rows themselves, not on products of them, so that near a singular configuration half of the digits are not
-lost; and it goes on when the rank drops, where an inverse would divide by zero.
+It works on the rows themselves rather than on their products, which would lose half of the digits near a singular
+configuration, and it still works when the rank drops, where an inverse would divide by zero.
 """
 
 from typing import NamedTuple
@@ -14,14 +14,14 @@ from undula.numerics.dense import eliminate
 from undula.numerics.loops import unrolled
 from undula.numerics.small import matmul, matvec, outer, tmatvec
 
-TOLERANCE = 1e-8  # a row counts as independent if this part of its length is new
+TOLERANCE = 1e-8  # a row counts as independent if this fraction of its length is linearly independent of the others
 
 
 class RowSpace(NamedTuple):
     """Q = W A has orthonormal rows that span those of A (k x n); rows beyond the rank are zero.
 
-    - `left`: (k, k), its rows span the left kernel of A: left A = 0; zero rows elsewhere.
-    - `active`: (r,) 1 for the rows of Q that count; `rank`: how many.
+    - `left`: (k, k), its rows span the left kernel of A: left A = 0; the other rows are zero.
+    - `active`: (r,) 1 for the rows of Q up to the rank, 0 beyond.
     """
 
     Q: Float[Array, "r n"]
@@ -34,17 +34,17 @@ class RowSpace(NamedTuple):
         return self.active.sum().astype(int)
 
     def solve(self, b: Float[Array, "k"]) -> Float[Array, "n"]:
-        """The shortest x with A x = b, if b is compatible; else the one that satisfies the pivot rows."""
+        """The minimum-norm x with A x = b if b is compatible, else the one that satisfies the pivot rows."""
         return tmatvec(self.Q, matvec(self.W, b))
 
     def without(self, x: Float[Array, "n"]) -> Float[Array, "n"]:
-        """x less its part in the row space: what is left lies in the kernel of A."""
+        """x less its component in the row space: its projection on the kernel of A."""
         return x - tmatvec(self.Q, matvec(self.Q, x))
 
     def multipliers(
         self, force: Float[Array, "n"], weights: Float[Array, "k"], wanted: Float[Array, "k"]
     ) -> Float[Array, "k"]:
-        """The lambda with A^T lambda = force (a force in the row space) and the least sum of weights (lambda - wanted)^2."""
+        """The lambda with A^T lambda = force (in the row space) and minimal sum of weights (lambda - wanted)^2."""
         found = tmatvec(self.W, matvec(self.Q, force))
         if self.left.shape[0] == 0:
             return found
@@ -61,9 +61,9 @@ class RowSpace(NamedTuple):
 
 
 def decompose(A: Float[Array, "k n"], tolerance: float = TOLERANCE, least_squares: bool = False) -> RowSpace:
-    """Row space of A, with ranks relative to the lengths of its rows.
+    """Row space of A, with the rank relative to the lengths of its rows.
 
-    With `least_squares`, W serves incompatible right-hand sides: `solve` then leaves the least sum of squares.
+    With `least_squares`, W also handles incompatible right-hand sides: `solve` then minimises the sum of squares.
     """
     k, n = A.shape
     r = min(k, n)
@@ -73,12 +73,12 @@ def decompose(A: Float[Array, "k n"], tolerance: float = TOLERANCE, least_square
     scale = jnp.where(size > 1e-14, 1 / jnp.where(size > 1e-14, size, 1.0), 1.0)
     index = jnp.arange(k)
 
-    def turn(carry, _):
+    def iterate(carry, _):
         T, U, Q, W, fresh, spent, j = carry
         norms = (T * T).sum(1) * fresh
         chosen = (index == jnp.argmax(norms)).astype(A.dtype)
         row, how = tmatvec(T, chosen), tmatvec(U, chosen)
-        # once more against what is already there: rounding is then not amplified
+        # orthogonalised once more, so that rounding errors are not amplified
         c = matvec(Q, row)
         row, how = row - tmatvec(Q, c), how - tmatvec(W, c)
         square = (row * row).sum()
@@ -92,8 +92,8 @@ def decompose(A: Float[Array, "k n"], tolerance: float = TOLERANCE, least_square
         return (T, U, *found, fresh * (1 - chosen), spent + chosen * counts, j + 1), counts
 
     start = A * scale[:, None], jnp.diag(scale), jnp.zeros((r, n)), jnp.zeros((r, k)), jnp.ones(k), jnp.zeros(k), 0
-    (_, left, Q, W, _, spent, _), active = jax.lax.scan(turn, start, None, length=r, unroll=unrolled(r))
-    left = left * (1 - spent)[:, None]  # pivot rows have given all they had
+    (_, left, Q, W, _, spent, _), active = jax.lax.scan(iterate, start, None, length=r, unroll=unrolled(r))
+    left = left * (1 - spent)[:, None]  # pivot rows do not belong to the left kernel
     if least_squares:
         L = matmul(A, Q.T)
         W = eliminate(matmul(L.T, L) + jnp.diag(1 - active), L.T)

@@ -1,8 +1,7 @@
 """Products of 3-vectors and 3x3 matrices as sums of products.
 
-XLA turns `jnp.dot` into a library call that costs more than these products and keeps a loop from being compiled
-whole, so the recursions are written with the functions of this file. All take single vectors; use `jax.vmap` for
-more.
+XLA turns `jnp.dot` into a library call that costs more than these products and prevents a loop from being compiled
+as a whole, so the recursions use the functions of this file. All take single vectors; use `jax.vmap` for batches.
 """
 
 import jax.numpy as jnp

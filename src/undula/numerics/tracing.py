@@ -1,9 +1,9 @@
-"""How often small functions are traced."""
+"""Tracing of small functions."""
 
 from functools import partial
 
 import jax
 
-# Traced once per shape instead of at every call, some thousand times in a program. Inlined, so that the program is the same:
-# as calls, they would make XLA compile loops whole that contain calls to LAPACK, and fail.
+# Traced once per shape instead of at each of the thousands of calls in a program. Inlined, so that the program is the
+# same: as calls, they would make XLA try to compile loops that contain LAPACK calls as a whole, and fail.
 traced_once = partial(jax.jit, inline=True)

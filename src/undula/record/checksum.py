@@ -1,7 +1,7 @@
-"""A checksum behind the last byte of a result file, so that damage is noticed before HDF5 reads it.
+"""A checksum after the last byte of a result file, so that damage is detected before HDF5 reads it.
 
-HDF5 ends where its own header says, and ignores what follows; a program that changes the file cuts it off there, and the
-checksum with it. A file without a checksum (an older one, one that others wrote or changed) is simply read.
+HDF5 data end where their header says, and whatever follows is ignored; a program that changes the file truncates it there and
+so removes the checksum. A file without a checksum (older, or written or changed by another program) is read without a check.
 """
 
 import os
@@ -10,16 +10,16 @@ from pathlib import Path
 
 MARK = b"\nundula crc32 "
 SIZE = len(MARK) + 9  # the mark, eight hexadecimal digits, the end of the line
-BLOCK = 1 << 20  # bytes that are read at once
+BLOCK = 1 << 20  # bytes read at once
 
 
 def checksum_line(content: bytes | memoryview) -> bytes:
-    """What is written behind these bytes."""
+    """The line that follows these bytes."""
     return MARK + b"%08x\n" % zlib.crc32(content)
 
 
 def is_damaged(path: str | os.PathLike) -> bool:
-    """Whether a file has a checksum that its bytes do not have."""
+    """Whether a file has a checksum that does not match its bytes."""
     size = Path(path).stat().st_size - SIZE
     if size < 0:
         return False

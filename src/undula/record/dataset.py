@@ -4,223 +4,215 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from undula.contact.record import ContactMemory
-from undula.integrate.loop import ContactSample, Sample
+from undula.elements.observable import Observable
 from undula.joints.rod.basis import COMPONENTS
 from undula.model.system import System
+from undula.record.sample import ContactSample, Sample
 
 if TYPE_CHECKING:
     import xarray as xr
 
-AXIS = ("x", "y", "z")
-QUAT = ("w", "x", "y", "z")
-TWIST = ("vx", "vy", "vz", "wx", "wy", "wz")
-WRENCH = ("fx", "fy", "fz", "cx", "cy", "cz")
+LABELS: dict[str, tuple[str, ...]] = {
+    "axis": ("x", "y", "z"),
+    "quat": ("w", "x", "y", "z"),
+    "twist": ("vx", "vy", "vz", "wx", "wy", "wz"),
+    "wrench": ("fx", "fy", "fz", "cx", "cy", "cz"),
+    "strain": COMPONENTS,
+}
+OVER = "since the previous sample"
+
+Variable = tuple[tuple[str, ...], Any, str, str]  # dimensions, values, unit, meaning
 
 
-def to_dataset(system: System, samples: Sample, attributes: dict[str, Any], noted: Any = ()) -> "xr.Dataset":
-    """The samples of a run, in the variables of the result file; `noted`: what the integrator remembered at each."""
+def to_dataset(
+    system: System,
+    samples: Sample,
+    attributes: dict[str, Any],
+    observables: tuple[Observable, ...] = (),
+    shown: dict[str, Any] | None = None,
+) -> "xr.Dataset":
+    """The samples of a run as variables of the result file; `shown`: values of the integrator's `observables`."""
     import xarray as xr
 
-    s, top = samples, system.topology
-    variables: dict[str, tuple[tuple[str, ...], Any, str, str]] = {
-        "base_position": (
-            ("time", "axis"),
-            s.state.base.position,
-            "m",
-            "position of the reference body in the world",
-        ),
-        "base_quaternion": (
-            ("time", "quat"),
-            s.state.base.quaternion,
-            "1",
-            "attitude of the reference body in the world",
-        ),
-        "base_twist": (
-            ("time", "twist"),
-            s.state.base_twist,
-            "m/s, rad/s",
-            "body twist of the reference body",
-        ),
+    variables = _motion(system, samples) | _balances(system, samples)
+    for x in observables:
+        if shown and x.name in shown:
+            variables[x.name] = ("time", *x.dims), shown[x.name], x.unit, x.long_name
+    coords: dict[str, Any] = {
+        "time": ("time", np.asarray(samples.t), {"units": "s"}),
+        "body": list(system.body_names),
+        "coordinate": np.array(system.coordinate_names, dtype=str),
+        "constraint": np.array(system.row_names, dtype=str),
+    }
+    if samples.contacts is not None:
+        variables |= _contacts(samples.contacts)
+        coords["contact"] = np.array(system.contact_names, dtype=str)
+    if system.rods:
+        variables |= _rods(system, samples)
+        coords["rod"] = np.array(system.labels.rods, dtype=str)
+    found, families = _elements(system, samples)
+    variables |= found
+    coords |= families
+    used = {d for dims, *_ in variables.values() for d in dims}
+    coords |= {d: list(LABELS[d]) for d in LABELS if d in used or d != "strain"}
+    return xr.Dataset(
+        {name: (dims, np.asarray(x), {"units": u, "long_name": d}) for name, (dims, x, u, d) in variables.items()},
+        coords=coords,
+        attrs=attributes,
+    ).assign(_of_coordinates(system))
+
+
+def _of_coordinates(system: System) -> dict[str, Any]:
+    """Role and units of the coordinates."""
+    labels = system.labels
+    words = {
+        "role": (system.topology.roles, "role of each coordinate"),
+        "unit": (labels.units, "unit of each coordinate"),
+        "effort_unit": (labels.effort_units, "unit of the effort at each coordinate"),
+    }
+    return {n: (("coordinate",), np.array(x, dtype=str), {"long_name": d}) for n, (x, d) in words.items()}
+
+
+def _motion(system: System, s: Sample) -> dict[str, Variable]:
+    """The motion of the base, the coordinates and the bodies."""
+    base, units = s.state.base, system.labels.units
+    return {
+        "base_position": (("time", "axis"), base.position, "m", "position of the reference body in the world"),
+        "base_quaternion": (("time", "quat"), base.quaternion, "1", "attitude of the reference body in the world"),
+        "base_twist": (("time", "twist"), s.state.base_twist, "m/s, rad/s", "body twist of the reference body"),
         "base_acceleration": (
             ("time", "twist"),
             s.acceleration.base,
             "m/s^2, rad/s^2",
             "derivatives of its components",
         ),
-        "base_wrench": (
-            ("time", "wrench"),
-            s.base_wrench,
-            "N, N m",
-            "wrench of the world on the reference body",
-        ),
-        "position": (("time", "coordinate"), s.position, _either(top.units) or "rad or m", "internal coordinates"),
+        "position": (("time", "coordinate"), s.position, _either(units) or "rad or m", "internal coordinates"),
         "velocity": (("time", "coordinate"), s.state.v, "per s", "internal velocities"),
-        "acceleration": (
-            ("time", "coordinate"),
-            s.acceleration.v,
-            "per s^2",
-            "internal accelerations",
-        ),
+        "acceleration": (("time", "coordinate"), s.acceleration.v, "per s^2", "internal accelerations"),
+        "body_position": (("time", "body", "axis"), s.bodies.position, "m", "position of each body in the world"),
+        "body_quaternion": (("time", "body", "quat"), s.bodies.quaternion, "1", "attitude of each body in the world"),
+        "mass_centre": (("time", "axis"), s.mass_centre, "m", "centre of mass of the whole system in the world"),
+    }
+
+
+def _balances(system: System, s: Sample) -> dict[str, Variable]:
+    """Efforts, reactions, energies and powers."""
+    powers = "power of dampers and surroundings; for contacts, the mean since the previous sample"
+    momentum = "momentum of the whole system: linear, and angular about the world's origin, in the world's axes"
+    return {
+        "base_wrench": (("time", "wrench"), s.base_wrench, "N, N m", "wrench of the world on the reference body"),
         "effort": (
             ("time", "coordinate"),
             s.efforts,
-            _either(top.effort_units) or "N m or N",
+            _either(system.labels.effort_units) or "N m or N",
             "effort that the actuator of each coordinate supplies",
-        ),
-        "body_position": (
-            ("time", "body", "axis"),
-            s.bodies.position,
-            "m",
-            "position of each body in the world",
-        ),
-        "body_quaternion": (
-            ("time", "body", "quat"),
-            s.bodies.quaternion,
-            "1",
-            "attitude of each body in the world",
         ),
         "reaction": (("time", "constraint"), s.reactions, "N or N m", "multiplier of each row of the constraints"),
         "constraint_residual": (("time",), s.residual, "mixed", "largest violation of a constraint"),
         "constraint_rank": (("time",), s.rank, "1", "rank of the rows over the unknown velocities"),
+        "momentum": (("time", "twist"), s.momentum, "kg m/s, kg m^2/s", momentum),
         "energy_kinetic": (("time",), s.energy_kinetic, "J", "kinetic energy"),
-        "energy_potential": (("time",), s.energy_potential, "J", "energy of gravity and springs"),
-        "power_actuators": (("time",), s.power_actuators, "W", "power of all the actuators"),
-        "power_external": (
-            ("time",),
-            s.power_external,
-            "W",
-            "power of dampers and surroundings; of contacts, the mean since the sample before",
-        ),
+        "energy_potential": (("time",), s.energy_potential, "J", "energy of gravity, springs and other force models"),
+        "power_actuators": (("time",), s.power_actuators, "W", "power of all actuators"),
+        "power_external": (("time",), s.power_external, "W", powers),
     }
-    if noted:
-        iterations = noted.iterations if isinstance(noted, ContactMemory) else noted[0]
-        variables["iterations"] = (("time",), iterations, "1", "iterations of the step that ends at each sample")
-    if s.contacts is not None:
-        variables |= _contacts(s.contacts, noted)
-    data = xr.Dataset(
-        {name: (dims, np.asarray(x), {"units": u, "long_name": d}) for name, (dims, x, u, d) in variables.items()},
-        coords={
-            "time": ("time", np.asarray(s.t), {"units": "s"}),
-            "axis": list(AXIS),
-            "quat": list(QUAT),
-            "twist": list(TWIST),
-            "wrench": list(WRENCH),
-            "body": list(system.body_names),
-            "coordinate": np.array(system.coordinate_names, dtype=str),
-            "constraint": np.array(system.row_names, dtype=str),
-        }
-        | ({"contact": np.array(system.contact_names, dtype=str)} if system.contacts else {}),
-        attrs=attributes,
-    )
-    data["role"] = (
-        ("coordinate",),
-        np.array(system.topology.roles, dtype=str),
-        {"long_name": "role of each coordinate"},
-    )
-    if system.rods:
-        _add_rods(data, system, s.rods)
-    if system.along:
-        names = np.array([a.name for a in system.along], dtype=str)
-        data = data.assign_coords(actuator=names)
-        sizes, measures = (np.asarray(x) for x in s.along)
-        data["intensity"] = (
-            ("time", "actuator"),
-            sizes,
-            {"units": "N or Pa", "long_name": "tension of each tendon, pressure of each chamber"},
-        )
-        data["measure"] = (
-            ("time", "actuator"),
-            measures,
-            {"units": "m or m^3", "long_name": "length of each tendon inside its rod, volume of each chamber"},
-        )
-    data["unit"] = (
-        ("coordinate",),
-        np.array(system.topology.units, dtype=str),
-        {"long_name": "unit of each coordinate"},
-    )
-    data["effort_unit"] = (
-        ("coordinate",),
-        np.array(top.effort_units, dtype=str),
-        {"long_name": "unit of the effort at each coordinate"},
-    )
-    return data
 
 
 def _either(units: tuple[str, ...]) -> str:
-    """The units that occur, as words."""
+    """The units that occur, in words."""
     *first, last = dict.fromkeys(units) or ("",)
     return f"{', '.join(first)} or {last}" if first else last
 
 
-def _contacts(contacts: ContactSample, noted: ContactMemory) -> dict[str, tuple[tuple[str, ...], Any, str, str]]:
-    """Variables of the contacts, and of their solution."""
-    over = "since the sample before"
+def _contacts(contacts: ContactSample) -> dict[str, Variable]:
+    """Variables of the contacts."""
+    each, on_body = ("time", "contact"), "of each contact on its body, in the world"
+    impacts = np.asarray(contacts.impacts).astype(int)
     return {
         "contact_force": (
-            ("time", "contact", "axis"),
+            (*each, "axis"),
             contacts.force,
             "N",
-            "force of each contact on its body, in the world, over the step that ends at each sample",
+            f"force {on_body}, over the step that ends at each sample",
         ),
-        "contact_impulse": (
-            ("time", "contact", "axis"),
-            contacts.impulse,
-            "N s",
-            f"impulse of each contact on its body, in the world, {over}",
-        ),
-        "contact_force_mean": (
-            ("time", "contact", "axis"),
-            contacts.mean_force,
-            "N",
-            f"mean force of each contact on its body, in the world, {over}",
-        ),
-        "contact_impacts": (
-            ("time", "contact"),
-            np.asarray(contacts.impacts).astype(int),
-            "1",
-            f"impacts of each contact {over}",
-        ),
-        "contact_gap": (("time", "contact"), contacts.gap, "m", "gap of each contact"),
-        "contacts_closed": (
-            ("time",),
-            noted.closed,
-            "1",
-            "number of closed contacts in the step that ends at each sample",
-        ),
-        "contact_residual": (
-            ("time",),
-            noted.since.worst[:, 0],
-            "1",
-            f"largest residual of the laws, relative, {over}",
-        ),
-        "contact_penetration": (("time",), noted.since.worst[:, 1], "m", f"largest penetration {over}"),
-        "contact_closings": (("time",), noted.since.closings, "1", f"sum of the closed contacts over the steps {over}"),
+        "contact_impulse": ((*each, "axis"), contacts.impulse, "N s", f"impulse {on_body}, {OVER}"),
+        "contact_force_mean": ((*each, "axis"), contacts.mean_force, "N", f"mean force {on_body}, {OVER}"),
+        "contact_impacts": (each, impacts, "1", f"impacts of each contact {OVER}"),
+        "contact_gap": (each, contacts.gap, "m", "gap of each contact"),
     }
 
 
-def _add_rods(data: "xr.Dataset", system: System, groups: Any) -> None:
-    """Fields along the rods; rods with fewer sections than others are filled with NaN."""
-    names = {min(links): name for name, links in system.rod_links.items()}
-    members = sorted((links[0], g, m) for g, group in enumerate(system.rods) for m, links in enumerate(group.links))
-    most = max(group.abscissae.shape[1] for group in system.rods)
+def _rods(system: System, s: Sample) -> dict[str, Variable]:
+    """Fields along the rods; rods with fewer sections than others are padded with NaN."""
+    members = sorted((rod, g, m) for g, group in enumerate(system.rods) for m, rod in enumerate(group.rods))
+    largest = max(group.abscissae.shape[1] for group in system.rods)
 
     def padded(x):
         x = np.asarray(x)
-        return np.pad(x, [(0, 0)] * (x.ndim - 2) + [(0, most - x.shape[-2]), (0, 0)], constant_values=np.nan)
+        return np.pad(x, [(0, 0)] * (x.ndim - 2) + [(0, largest - x.shape[-2]), (0, 0)], constant_values=np.nan)
 
-    data["rod_abscissa"] = (
-        ("rod", "section"),
-        np.stack([padded(np.asarray(system.rods[g].abscissae)[m][:, None])[:, 0] for _, g, m in members]),
-        {"units": "m", "long_name": "material abscissa of each section: the root and the nodes"},
-    )
+    places = np.stack([padded(np.asarray(system.rods[g].abscissae)[m][:, None])[:, 0] for _, g, m in members])
     words = {
         "position": ("axis", "m", "position of each section in the world"),
         "strain": ("strain", "1, 1/m", "strain (Gx, Gy, Gz, Kx, Ky, Kz) of each section"),
-        "stress": ("wrench", "N, N m", "internal wrench at each section, in its frame, in the convention of a tension"),
+        "stress": ("wrench", "N, N m", "internal wrench at each section, in its frame, positive as a tension"),
+    }
+    out: dict[str, Variable] = {
+        "rod_abscissa": (
+            ("rod", "section"),
+            places,
+            "m",
+            "material abscissa of each section: the root and the nodes",
+        )
     }
     for field, (last, unit, meaning) in words.items():
-        values = np.stack([padded(getattr(groups[g], field)[:, m]) for _, g, m in members], axis=1)
-        data[f"rod_{field}"] = (("time", "rod", "section", last), values, {"units": unit, "long_name": meaning})
-    data.coords["rod"] = np.array([names[first] for first, _, _ in members], dtype=str)
-    data.coords["strain"] = list(COMPONENTS)
+        values = np.stack([padded(getattr(s.rods[g], field)[:, m]) for _, g, m in members], axis=1)
+        out[f"rod_{field}"] = ("time", "rod", "section", last), values, unit, meaning
+    return out
+
+
+def _elements(system: System, s: Sample) -> tuple[dict[str, Variable], dict[str, Any]]:
+    """Observed values of elements, joined by family; values that a member of a family lacks are NaN."""
+    families: dict[str, list[str]] = {}
+    parts: dict[str, list[tuple[list[int], dict[str, Any], Any]]] = {}
+    for group, (family, names), values in zip(system.groups, system.labels.elements, s.elements):
+        if not values:
+            continue
+        known = families.setdefault(family, [])
+        at = list(range(len(known), len(known) + len(names)))
+        known += names
+        parts.setdefault(family, []).append((at, values, group.form))
+    out: dict[str, Variable] = {}
+    for family, members in parts.items():
+        for key in dict.fromkeys(k for _, values, _ in members for k in values):
+            dims, unit, meaning = _described(family, key, members)
+            shapes = [np.shape(values[key])[2:] for _, values, _ in members if key in values]
+            whole = np.full((len(s.t), len(families[family]), *np.max(shapes, axis=0).astype(int)), np.nan)
+            for at, values, _ in members:
+                if key in values:
+                    x = np.asarray(values[key])
+                    index: Any = (slice(None), at, *(slice(n) for n in x.shape[2:]))
+                    whole[index] = x
+            out[f"{family}_{key}"] = ("time", family, *dims), whole, unit, meaning
+    return out, {f: np.array(names, dtype=str) for f, names in families.items()}
+
+
+def _described(family: str, key: str, members: list[Any]) -> tuple[tuple[str, ...], str, str]:
+    """Further dimensions, unit and meaning of an observed value of a family of elements."""
+    for _, values, form in members:
+        for x in form.observables:
+            if x.name == key and key in values:
+                return x.dims, x.unit, x.long_name
+    rank = next(np.ndim(values[key]) for _, values, _ in members if key in values) - 2
+    words = family.replace("_", " ")
+    if key.endswith("wrench"):
+        name = key.removesuffix("wrench").strip("_")
+        several = (f"{family}_site",) * (rank - 1)
+        return (
+            (*several, "wrench"),
+            "N, N m",
+            f"wrench {name + ' ' if name else ''}of each {words} at its site, in its frame",
+        )
+    if key == "power":
+        return (), "W", f"power of each {words}"
+    return tuple(f"{family}_{key}_{k + 1}" for k in range(rank)), "mixed", f"internal state of each {words}"

@@ -1,10 +1,10 @@
-"""Result files: a run's samples as NetCDF-4, written whole or not at all."""
+"""Result files: the samples of a run as NetCDF-4, written completely or not at all."""
 
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 from uuid import uuid4
 
 import numpy as np
@@ -15,21 +15,21 @@ from undula.record.checksum import checksum_line, is_damaged
 if TYPE_CHECKING:
     import xarray as xr
 
-ENGINE = "h5netcdf"
-COMPRESS_FROM = 2000  # numbers in a variable; below, the bookkeeping of compressed chunks outweighs the gain
+ENGINE: Literal["h5netcdf"] = "h5netcdf"
+COMPRESS_FROM = 2000  # numbers in a variable; below, the overhead of compressed chunks outweighs the gain
 EXPECTED = ("time", "base_position", "base_quaternion", "position", "body_position", "body_quaternion")
 
 
 def save(data: "xr.Dataset", path: str | os.PathLike) -> Path:
-    """Writes a run's samples to a NetCDF-4 file and returns its path.
+    """Writes the samples of a run to a NetCDF-4 file and returns its path.
 
-    The numbers are compressed without loss. The file appears under its name only once it is complete: a write
-    that fails leaves nothing behind, and an older file of that name stays as it was.
+    Compression is lossless. The file appears under its name only once it is complete: a write that fails leaves nothing
+    behind, and an older file of that name is untouched.
     """
     with replacing(path) as part:
         try:
-            # HDF5 ends the process if it cannot write to a file (a full disk), so it writes to memory: no more than the
-            # data themselves take
+            # HDF5 aborts the process if it cannot write to a file (a full disk), so it writes to memory, which takes no more
+            # than the data themselves
             image = data.to_netcdf(engine=ENGINE, encoding=_encoding(data))
         except MemoryError:
             raise OutputError(f"cannot write {path}: there is not enough memory.") from None
@@ -38,7 +38,7 @@ def save(data: "xr.Dataset", path: str | os.PathLike) -> Path:
 
 
 def load(path: str | os.PathLike) -> "xr.Dataset":
-    """The samples in a result file, all in memory; the file is closed."""
+    """The samples in a result file, loaded into memory; the file is closed."""
     import xarray as xr
 
     source = Path(path)
@@ -46,7 +46,7 @@ def load(path: str | os.PathLike) -> "xr.Dataset":
         if source.is_dir():
             raise UndulaError(f"cannot read {source}: it is a folder; give the name of a result file (.nc).")
         if is_damaged(source):
-            raise UndulaError(f"cannot read {source}: it is damaged; its bytes do not have the checksum at its end.")
+            raise UndulaError(f"cannot read {source}: it is damaged; its bytes do not match its checksum.")
         _check_opens(source)
         data = _with_text(xr.load_dataset(source, engine=ENGINE, decode_times=False))
     except FileNotFoundError:
@@ -55,7 +55,7 @@ def load(path: str | os.PathLike) -> "xr.Dataset":
         raise UndulaError(f"cannot read {source}: {reason(problem)}.") from None
     except UndulaError:
         raise
-    except Exception:  # readers raise whatever comes to them on bytes that are not theirs, or damaged
+    except Exception:  # readers raise all kinds of errors on foreign or damaged files
         raise UndulaError(f"cannot read {source}: it is not a NetCDF-4 file, or it is damaged.") from None
     missing = [name for name in EXPECTED if name not in data.variables]
     if missing:
@@ -63,12 +63,12 @@ def load(path: str | os.PathLike) -> "xr.Dataset":
     return data
 
 
-_unfinished: set[Path] = set()  # files beside their targets, at this moment
+_unfinished: set[Path] = set()  # files now being written beside their targets
 
 
 @contextmanager
 def replacing(path: str | os.PathLike) -> Iterator[Path]:
-    """A file to write beside `path`, which takes its place at the end; it is removed if writing fails."""
+    """A file to write beside `path`, which replaces it at the end; it is removed if writing fails."""
     target = Path(path)
     part = target.with_name(f".{uuid4().hex}.part")
     try:
@@ -85,14 +85,14 @@ def replacing(path: str | os.PathLike) -> Iterator[Path]:
 
 
 def remove_unfinished() -> None:
-    """Removes what `replacing` has begun, for a process that ends without unwinding."""
+    """Removes the unfinished files of `replacing`, for a process that ends without unwinding."""
     for part in list(_unfinished):
         with suppress(OSError):
             part.unlink()
 
 
 def write_bytes(path: Path, *pieces: bytes | memoryview) -> None:
-    """Writes a new file through to the disk: what fails, fails here."""
+    """Writes a new file and syncs it to disk, so that failures show here."""
     with open(path, "xb") as file:
         for piece in pieces:
             file.write(piece)
@@ -101,7 +101,7 @@ def write_bytes(path: Path, *pieces: bytes | memoryview) -> None:
 
 
 def check_target(target: Path) -> None:
-    """Refuses what a rename would fail on or, worse, replace: a folder, a device, a missing parent."""
+    """Refuses targets on which a rename would fail or, worse, which it would replace: a folder, a device, a missing parent."""
     if target.is_dir():
         raise UndulaError(f"cannot write {target}: it is a folder; give the name of a file.")
     if target.exists() and not target.is_file():
@@ -112,7 +112,7 @@ def check_target(target: Path) -> None:
 
 
 def _check_opens(path: Path) -> None:
-    """h5netcdf prints tracebacks about files that it cannot open, so its first look is taken here."""
+    """Opens the file with h5py first, because h5netcdf prints tracebacks about files that it cannot open."""
     import h5py
 
     with h5py.File(path, "r") as file:
@@ -120,7 +120,7 @@ def _check_opens(path: Path) -> None:
 
 
 def _encoding(data: "xr.Dataset") -> dict[str, dict]:
-    """How each variable is stored. One without elements has no chunks, so it is not compressed."""
+    """Storage of each variable: numeric ones are compressed from `COMPRESS_FROM` numbers on."""
     zipped = {"zlib": True, "complevel": 4, "shuffle": True}
     names = (n for n, x in data.variables.items() if x.dtype.kind in "fiu" and x.size >= COMPRESS_FROM)
     return {str(n): dict(zipped) for n in names}
@@ -135,7 +135,7 @@ def _with_text(data: "xr.Dataset") -> "xr.Dataset":
 
 
 def reason(problem: OSError) -> str:
-    """The system's own words on why a file cannot be used, without h5py's internals."""
+    """The operating system's reason why a file cannot be used, without h5py's internals."""
     known = problem.strerror if problem.errno is not None and problem.strerror else None
     if known and "(" not in known:
         return known[0].lower() + known[1:]

@@ -1,10 +1,10 @@
-"""What a run has computed so far, in a file that can be opened at any time, even after the process was killed.
+"""The samples of a run so far, in a file that can be opened at any time, even after the process was killed.
 
-While `FILE.nc` is being computed, `FILE.partial.nc` holds the samples up to some seconds ago; it is removed when `FILE.nc` is
-there. An older `FILE.nc` stays until then. There are two copies of the partial file, and each append goes to the older one,
-which then takes the name of the other: at whatever moment the process ends, the file of that name is whole. So every
-number is written twice, however long the run. HDF5 cannot cope with a failing disk, so it sees a file in memory
-(`Overlay`), whose changes are written afterwards.
+While `FILE.nc` is being computed, `FILE.partial.nc` holds the samples up to a few seconds ago; it is removed once `FILE.nc`
+exists. An older `FILE.nc` stays until then. There are two copies of the partial file, and each append goes to the older one,
+which then takes the name of the other: whenever the process ends, the file of that name is complete. So every number is
+written twice, however long the run. HDF5 cannot cope with a failing disk, so it works on a file in memory (`Overlay`), whose
+changes are written afterwards.
 """
 
 import io
@@ -23,9 +23,9 @@ from undula.record.netcdf import ENGINE, reason
 if TYPE_CHECKING:
     import xarray as xr
 
-EVERY = 3.0  # seconds between two appends at least
-SHARE = 0.03  # of the time that appending may take; it is done less often if it takes long
-CHUNK = 1 << 14  # bytes of a variable that are stored together
+EVERY = 3.0  # shortest time between two appends [s]
+SHARE = 0.03  # largest fraction of the time spent on appending; slow appends are made less often
+CHUNK = 1 << 14  # bytes per chunk of a variable
 
 
 class PartialFile:
@@ -36,18 +36,20 @@ class PartialFile:
         self.spare = Path(target).with_suffix(".partial.nc~")
         self.published = False
         self._written = [0, 0]  # samples in the published file and in the spare one
-        self._next: float | None = None  # when it is time
+        self._next: float | None = None  # time of the next append
 
     def offer(self, count: int, since: Callable[[int], "xr.Dataset"]) -> None:
-        """Appends the samples up to number `count`, if it is time; `since` gives those from a number on.
+        """Appends the samples up to number `count`, if it is time; `since` returns those from a number on.
 
-        A disk that is full does not end the run: it goes on without the file, or with what is in it.
+        A full disk does not end the run: it continues without the file, or with the file as it is.
         """
         began = time.monotonic()
         if self._next is None:
             self._next = began + EVERY
         if began < self._next:
             return
+        if count < max(self._written):  # the run was restarted
+            self._written = [0, 0]
         try:
             new = since(self._written[1])
             with open(self.spare, "r+b" if self._written[1] else "w+b") as file:
@@ -70,16 +72,16 @@ class PartialFile:
         self._next = now + max(EVERY, (now - began) / SHARE)
 
     def close(self, keep: bool) -> None:
-        """Ends the writing; the file stays only where it is wanted."""
+        """Ends the writing; the file is removed unless `keep`."""
         self._next = math.inf
-        if self.published:  # otherwise such files are of other runs
+        if self.published:  # otherwise such files belong to other runs
             self._remove(self.spare)
         if self.published and not keep:
             self._remove(self.path)
             self.published = False
 
     def _publish(self) -> None:
-        """Gives the spare file the published name, and keeps the one that had it as the spare one."""
+        """Swaps the names of the spare file and the published file."""
         if not self.published:
             os.replace(self.spare, self.path)
             self.published = True
@@ -88,7 +90,7 @@ class PartialFile:
         try:
             self._remove(other)
             os.link(self.path, other)
-        except OSError:  # a file system without links: for a moment, nothing has the name
+        except OSError:  # a file system without links: for a moment, no file has the name
             os.rename(self.path, other)
         os.replace(self.spare, self.path)
         os.replace(other, self.spare)
@@ -171,7 +173,7 @@ class Overlay(io.RawIOBase):
 
 
 def _append(file: Overlay, new: "xr.Dataset", begin: int) -> None:
-    """Puts samples behind the first `begin` ones of a file, which is made if there are none."""
+    """Appends samples to the first `begin` samples of a file, which is created if `begin` is 0."""
     import h5netcdf
 
     if not begin:
@@ -186,7 +188,7 @@ def _append(file: Overlay, new: "xr.Dataset", begin: int) -> None:
 
 
 def _encoding(data: "xr.Dataset") -> dict[str, dict]:
-    """Numbers are stored in chunks of some samples, not compressed: an append then changes the last chunks alone."""
+    """Chunks of a few samples, uncompressed, so that an append changes only the last chunks."""
     out = {}
     for name, variable in data.variables.items():
         if "time" in variable.dims and variable.size:

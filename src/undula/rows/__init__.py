@@ -1,1 +1,5 @@
-"""Row models: wheels, rolling bodies, closures, couplings, imposed motions, slip."""
+"""Row models: wheels, closures, anchors, couplings, imposed motions, slip laws."""
+
+from undula.core.lazy import attach as _attach
+
+__getattr__, __dir__, __all__ = _attach(__name__, __file__)

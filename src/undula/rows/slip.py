@@ -1,4 +1,4 @@
-"""Wheels that slip: the rows of a constraint with given forces instead of unknown ones."""
+"""Slip laws for wheels: rows whose forces follow from the slip velocity instead of enforcing the constraint."""
 
 from collections.abc import Callable
 from typing import Any
@@ -12,9 +12,9 @@ from undula.core.errors import ModelError, as_vector, is_traced
 
 
 class Viscous(eqx.Module):
-    """Force = - coefficient times the slip velocity [N s/m]; one coefficient, or one per row.
+    """Force = - coefficient [N s/m] times the slip velocity; one coefficient, or one per row.
 
-    A negative coefficient is refused; where it is traced, the force is NaN.
+    A negative coefficient is refused; if it is traced, the force is NaN.
     """
 
     coefficient: Array
@@ -27,9 +27,9 @@ class Viscous(eqx.Module):
 
 
 class RegularisedCoulomb(eqx.Module):
-    """Force = - friction times normal times tanh(slip / speed), row by row [N]; exact Coulomb friction as speed -> 0.
+    """Force = - friction times normal times tanh(slip / speed), row by row [N]; tends to Coulomb friction as speed -> 0.
 
-    `friction` (coefficient), `normal` [N] and `speed` [m/s] must be positive; where one is traced and is not, the force is NaN.
+    `friction` (coefficient), `normal` [N] and `speed` [m/s] must be positive; if one is traced and is not, the force is NaN.
     """
 
     friction: Array
@@ -48,7 +48,7 @@ class RegularisedCoulomb(eqx.Module):
 
 
 def _checked(value: Any, what: str, allowed: str, good: Callable[[Any], Any]) -> Array:
-    """An array of allowed numbers; one that is traced is not checked."""
+    """The value as an array, refused if it is out of range; traced values are not checked."""
     out = jnp.asarray(value, dtype=float)
     if not is_traced(out) and not np.all(good(np.asarray(out))):
         raise ModelError(f"{what} = {np.asarray(out).tolist()}; it must be {allowed}.")

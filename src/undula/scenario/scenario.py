@@ -1,9 +1,9 @@
-"""What a gallery entry is: a description of a robot and its parameters. It contains no physics."""
+"""Gallery entries: descriptions of robots with their parameters. They contain no physics."""
 
 import json
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -12,7 +12,8 @@ from undula.core.errors import UndulaError
 from undula.integrate.method import Integrator
 from undula.integrate.progress import OnSamples
 from undula.integrate.run import Run, run
-from undula.model.system import State, System
+from undula.model.state import State
+from undula.model.system import System
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -22,7 +23,7 @@ Value = float | int | bool | str | tuple[float, ...]
 
 @dataclass(frozen=True)
 class Parameter:
-    """A number, a vector, a switch or a word that a scenario can be run with; its type is the default's."""
+    """A parameter of a scenario: a number, a vector, a switch or a word; its type is that of the default."""
 
     name: str
     default: Value
@@ -51,7 +52,7 @@ class Parameter:
         return f"{kind}{', each' if words and limits else ''} {limits}".strip() if limits else kind
 
     def parse(self, value: Any) -> Value:
-        """A value from the command line (text) or from Python, checked; one sentence if it is not allowed."""
+        """A value from the command line (text) or from Python, checked; raises `UndulaError` if it is not allowed."""
         try:
             out = self._convert(value)
         except (TypeError, ValueError, OverflowError):
@@ -93,9 +94,10 @@ def _fail() -> Any:
 
 @dataclass(frozen=True)
 class Setup:
-    """A scenario with its parameters put in: ready to run. Times in s.
+    """A scenario with its parameters inserted, ready to run. Times in s.
 
-    `state` may be a function of the system, called when it is run: the state at rest of a free system takes a computation.
+    `state` may be a function of the system, called at the start of the run: a free system's state of zero momentum, for
+    instance, must be computed.
     """
 
     system: System
@@ -104,6 +106,7 @@ class Setup:
     dt: float
     save_every: int | None = None
     integrator: Integrator | None = None
+    parameters: dict[str, Any] = field(default_factory=dict)  # filled in by `Scenario.setup`
 
 
 @dataclass(frozen=True)
@@ -111,9 +114,9 @@ class Scenario:
     """A gallery entry.
 
     - `source`: document and section; `parameters`: what can be set.
-    - `build`: parameters by name -> `Setup`; `metrics`: (setup, samples) -> numbers by name; `facts`: (setup, parameters) ->
-      those that do not depend on the run, and are given even if it fails at once.
-    - `kind`: the class that `classify` finds with the default parameters, for lists that must not wait for it.
+    - `build`: parameters by name -> `Setup`; `metrics`: (setup, samples) -> numbers by name; `facts`: setup -> metrics that do
+      not depend on the run and are reported even if it fails at once.
+    - `kind`: the class that `classify` finds for the default parameters, so that lists need not compute it.
     """
 
     name: str
@@ -122,11 +125,11 @@ class Scenario:
     parameters: tuple[Parameter, ...]
     build: Callable[[dict[str, Any]], Setup]
     metrics: Callable[[Setup, "xr.Dataset"], dict[str, float]] = field(default=lambda setup, data: {})
-    facts: Callable[[Setup, dict[str, Any]], dict[str, float]] = field(default=lambda setup, parameters: {})
+    facts: Callable[[Setup], dict[str, float]] = field(default=lambda setup: {})
     kind: str = ""
 
     def values(self, given: dict[str, Any]) -> dict[str, Value]:
-        """All the parameters: those given, checked, and the defaults of the others."""
+        """All parameters: those given, checked, and the defaults of the others."""
         known = {p.name: p for p in self.parameters}
         for name in given:
             if name not in known:
@@ -136,14 +139,14 @@ class Scenario:
         return {name: p.parse(given[name]) if name in given else p.default for name, p in known.items()}
 
     def setup(self, **given: Any) -> Setup:
-        """The scenario with these parameters put in."""
+        """The scenario with these parameters inserted."""
         values = self.values(given)
         try:
-            return self.build(values)
-        except ArithmeticError as error:  # an overflow, or a division by what became zero
+            return replace(self.build(values), parameters=values)
+        except ArithmeticError as error:  # an overflow or a division by zero
             words = ", ".join(f"{name} = {values[name]}" for name in given) or "its parameters"
             raise UndulaError(
-                f"'{self.name}' cannot be built with {words}: numbers so large or small cannot be computed with "
+                f"'{self.name}' cannot be built with {words}: these numbers are too large or too small to compute with "
                 f"({type(error).__name__})."
             ) from None
 
@@ -168,12 +171,13 @@ def run_scenario(
     progress: Callable[[float], None] | None = None,
     on_samples: OnSamples | None = None,
 ) -> ScenarioRun:
-    """Runs a gallery entry: `given` parameters by name, times in s; what is not given has the entry's own value.
+    """Runs a gallery entry: `given` parameters by name, times in s; the entry provides everything that is not given.
 
     `progress` and `on_samples` are those of `undula.run`.
     """
-    parameters = scenario.values(given or {})
     setup = scenario.setup(**(given or {}))
+    parameters = setup.parameters
+    refine = dt is None
     t_end = setup.t_end if t_end is None else t_end
     dt = setup.dt if dt is None else dt
     stride = setup.save_every if save_every is None else save_every
@@ -189,14 +193,14 @@ def run_scenario(
         if on_samples is not None:
             on_samples(count, lambda first: since(first).assign_attrs(own))
 
-    result = run(setup.system, state, t_end, dt, stride, setup.integrator, progress=progress, on_samples=pass_on)
+    result = run(setup.system, state, t_end, dt, stride, setup.integrator, progress, pass_on, refine)
     result.data.attrs |= own
-    metrics = scenario.facts(setup, parameters) | _measured(scenario, setup, result)
+    metrics = scenario.facts(setup) | _measured(scenario, setup, result)
     return ScenarioRun(scenario, parameters, setup, result, {k: float(v) for k, v in metrics.items()})
 
 
 def _measured(scenario: Scenario, setup: Setup, result: Run) -> dict[str, float]:
-    """The metrics of a run; those of one that failed may need samples that it does not have."""
+    """The metrics of a run; those of a failed run may need samples that it does not have."""
     if not result.data.sizes["time"]:
         return {}
     try:

@@ -1,1 +1,1 @@
-"""The recursions on trees: kinematics, inverse, composite and articulated scans."""
+"""Recursions on trees: kinematics, inverse, composite and articulated scans."""

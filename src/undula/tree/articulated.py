@@ -1,9 +1,9 @@
 """Articulated-body recursion with roles: forward, hybrid and locomotion dynamics in one O(n) algorithm.
 
 Every joint rate is either unknown (its effort is given) or driven (its acceleration is given). The inertia that a link
-shows to its parent is its articulated inertia: unknown rates are eliminated from it, driven ones are not. If all are
-driven it is the composite inertia of document 000, eq. (3.27), and what reaches the base is its locomotion model
-M_o+ eta_o' = F_o+ (3.18); if none is, it is Featherstone's. Vectors are in the base's axes, about the links' own
+presents to its parent is its articulated inertia: unknown rates are eliminated from it, driven ones are not. If all are
+driven, it is the composite inertia of document 000, eq. (3.27), and the recursion ends with the locomotion model M_o+
+eta_o' = F_o+ (3.18) of the base; if none is, it is Featherstone's. Vectors are in the base's axes, about the links' own
 origins; an inertia is kept as its blocks [[A, B], [B^T, C]].
 """
 
@@ -14,17 +14,17 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float
 
-from undula.joints.kind import Relative
-from undula.model.links import Links
+from undula.model.inertia import Blocks, Rigid
 from undula.model.topology import Topology
 from undula.numerics.small import cross, hat, matmul, matvec, outer, solve_spd, tmatvec
 from undula.tree.frames import Aligned, align
 from undula.tree.inverse import span
+from undula.tree.relative import Relative
 from undula.tree.scan import inward, outward
 
 
 class Articulated(NamedTuple):
-    """Result of the recursion: base acceleration and wrench, joint accelerations and efforts (padded rows a joint)."""
+    """Result of the recursion: base acceleration and wrench, joint accelerations and efforts (one padded row per joint)."""
 
     deta0: Float[Array, "6"]
     wrench0: Float[Array, "6"]
@@ -32,7 +32,7 @@ class Articulated(NamedTuple):
     effort: Float[Array, "joints columns"]
 
 
-def _bias(top: Topology, links: Links, al: Aligned, eta0: Array, v: Array) -> tuple[Array, Array, Array]:
+def _bias(top: Topology, al: Aligned, eta0: Array, v: Array) -> tuple[Array, Array, Array]:
     """Velocity terms: ad(eta_j) eta_rel + S' v of each joint, and the gyroscopic wrench of each link."""
     rate = span(al.S, v)
 
@@ -48,18 +48,19 @@ def _bias(top: Topology, links: Links, al: Aligned, eta0: Array, v: Array) -> tu
     V, W, zeta = outward(step, root, (al.offset, rate), top.slots)
     V, W = jnp.concatenate([root[0][None], V]), jnp.concatenate([root[1][None], W])
 
-    def gyroscopic(m, ms, I, V, W):
-        p = m * V + cross(W, ms)
-        return cross(W, p), cross(W, matvec(I, W) + cross(ms, V)) + cross(V, p)
+    def gyroscopic(I, V, W):
+        p, h = I.momentum(V, W)
+        return cross(W, p), cross(W, h) + cross(V, p)
 
-    f, c = jax.vmap(gyroscopic)(links.mass, al.moment, al.inertia, V, W)
-    return zeta + al.c, f, c
+    f, c = jax.vmap(gyroscopic)(al.inertia, V, W)
+    return zeta if al.c is None else zeta + al.c, f, c
 
 
 def articulated(
     top: Topology,
-    links: Links,
+    inertia: Rigid | Blocks,
     rel: Relative,
+    bias: Float[Array, "joints 6"] | None,
     base: tuple[int, ...],
     eta0: Float[Array, "6"],
     deta0: Float[Array, "6"],
@@ -68,6 +69,7 @@ def articulated(
     effort: Float[Array, "joints columns"],
     unknown: Bool[Array, "joints columns"],
     external: Float[Array, "links 6"] | None,
+    armature: Float[Array, "joints columns"] | None,
 ) -> Articulated:
     """Accelerations of the unknown rates and base directions, efforts of the driven ones.
 
@@ -77,10 +79,10 @@ def articulated(
       contain minus gravity in all its components.
     - `dv`: accelerations of the driven rates (zero elsewhere); `effort`: efforts of the unknown ones.
     - `unknown`: which rates are unknown; padding must be False.
-    - `external`: wrenches on the links, in their own frames.
+    - `external`: wrenches on the links, in their own frames; `armature`: inertias of the rates themselves.
     """
-    al = align(top, links, rel)
-    zeta, f, c = _bias(top, links, al, eta0, v)
+    al = align(top, inertia, rel, bias)
+    zeta, f, c = _bias(top, al, eta0, v)
     zeta = zeta + span(al.S, dv)
     if external is not None:
         f = f - jax.vmap(matvec)(al.R, external[:, :3])
@@ -89,12 +91,15 @@ def articulated(
 
     def eliminate(children, x):
         A, B, C, f, c = children
-        d, S, z, m, ms, I, f0, c0, tau, free = x
-        A, B, C, f, c = A + m * jnp.eye(3), B - hat(ms), C + I, f + f0, c + c0
+        d, S, z, I, f0, c0, tau, free, *own_inertia = x
+        A, B, C = jax.tree.map(jnp.add, (A, B, C), tuple(I.blocks()))
+        f, c = f + f0, c + c0
         Sv, Sw = S[:3], S[3:]
         Uf, Uc = matmul(A, Sv) + matmul(B, Sw), matmul(B.T, Sv) + matmul(C, Sw)
         own = tmatvec(Sv, f) + tmatvec(Sw, c)
         D = (matmul(Sv.T, Uf) + matmul(Sw.T, Uc)) * outer(free, free) + jnp.diag(1 - free)
+        if own_inertia:
+            D = D + jnp.diag(free * own_inertia[0])
         Yf, Yc = Uf * free, Uc * free
         both = solve_spd(D, jnp.concatenate([Yf.T, Yc.T, ((tau - own) * free)[:, None]], axis=1))
         Xf, Xc, u = both[:, :3], both[:, 3:6], both[:, 6]
@@ -108,14 +113,16 @@ def articulated(
         return up, (jnp.concatenate([Uf, Uc]), own, jnp.concatenate([Xf, Xc], axis=1), u)
 
     O, o = jnp.zeros((3, 3)), jnp.zeros(3)
-    per_link = links.mass, al.moment, al.inertia, f, c
+    of_joints = jax.tree.map(lambda x: x[1:], al.inertia)
+    more = () if armature is None else (armature,)
     (A, B, C, f0, c0), (U, own, X, u) = inward(
         eliminate,
         (O, O, O, o, o),
-        (al.offset, al.S, zeta, *(x[1:] for x in per_link), effort, mask),
+        (al.offset, al.S, zeta, of_joints, f[1:], c[1:], effort, mask, *more),
         top.slots,
     )
-    A, B, C = A + links.mass[0] * jnp.eye(3), B - hat(links.moment[0]), C + links.inertia[0]
+    root = jax.tree.map(lambda x: x[0], al.inertia).blocks()
+    A, B, C = A + root.A, B + root.B, C + root.C
     M, bias = jnp.block([[A, B], [B.T, C]]), jnp.concatenate([f0 + f[0], c0 + c[0]])
     deta0 = solve_base(M, bias, base, deta0)
 
@@ -129,6 +136,8 @@ def articulated(
 
     gain, acceleration = outward(accelerate, (deta0[:3], deta0[3:]), (al.offset, al.S, zeta, X, u), top.slots)
     found = (U * acceleration[:, :, None]).sum(1) + own
+    if armature is not None:
+        found = found + armature * (dv + gain)
     return Articulated(deta0, matvec(M, deta0) + bias, dv + gain, found)
 
 

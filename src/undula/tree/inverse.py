@@ -13,9 +13,10 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from undula.joints.kind import Relative
-from undula.model.topology import SlotPlan
+from undula.model.inertia import Blocks, Rigid
+from undula.model.slots import SlotPlan
 from undula.numerics.small import cross, matvec, tmatvec
+from undula.tree.relative import Relative
 from undula.tree.scan import inward, outward
 
 
@@ -39,8 +40,10 @@ def project(S: Float[Array, "joints 6 columns"], F: Float[Array, "joints 6"]) ->
 
 
 def link_motion(slots: SlotPlan, rel: Relative, eta0: Array, deta0: Array, rate: Array, gain: Array) -> LinkMotion:
-    """Outward recursion (3.8), (3.9) from the base's twist and its derivative; `rate` = S v and `gain` = S v', a joint each."""
-    gain = gain + rel.c
+    """Outward recursion (3.8), (3.9) from the base's twist and its derivative.
+
+    `rate` = S v and `gain` = S v' + S' v, one per joint.
+    """
 
     def step(parent, x):
         V, W, dV, dW = parent
@@ -58,34 +61,40 @@ def link_motion(slots: SlotPlan, rel: Relative, eta0: Array, deta0: Array, rate:
     return LinkMotion(*(jnp.concatenate([r[None], m]) for r, m in zip(root, moved)))
 
 
-def inertial_wrench(mass: Array, moment: Array, inertia: Array, motion: LinkMotion) -> tuple[Array, Array]:
-    """M eta' - ad(eta)^T M eta of one link: force and couple that its motion takes (minus F_gyr of 3.13)."""
+def link_twists(slots: SlotPlan, rel: Relative, eta0: Array, rate: Array) -> tuple[Array, Array]:
+    """The twists (V, W) alone (3.8)."""
+
+    def step(parent, x):
+        V, W = parent
+        R, p, s = x
+        state = tmatvec(R, V + cross(W, p)) + s[:3], tmatvec(R, W) + s[3:]
+        return state, state
+
+    root = eta0[:3], eta0[3:]
+    V, W = outward(step, root, (rel.R, rel.p, rate), slots)
+    return jnp.concatenate([root[0][None], V]), jnp.concatenate([root[1][None], W])
+
+
+def inertial_wrench(inertia: Rigid | Blocks, motion: LinkMotion) -> tuple[Array, Array]:
+    """M eta' - ad(eta)^T M eta of one link: force and couple that its motion requires (minus F_gyr of 3.13)."""
     V, W, dV, dW = motion
-    p = mass * V + cross(W, moment)
-    h = matvec(inertia, W) + cross(moment, V)
-    f = mass * dV + cross(dW, moment) + cross(W, p)
-    c = matvec(inertia, dW) + cross(moment, dV) + cross(W, h) + cross(V, p)
-    return f, c
+    p, h = inertia.momentum(V, W)
+    f, c = inertia.momentum(dV, dW)
+    return f + cross(W, p), c + cross(W, h) + cross(V, p)
 
 
-def newton_euler(
+def wrenches_inward(
     slots: SlotPlan,
-    mass: Float[Array, "links"],
-    moment: Float[Array, "links 3"],
-    inertia: Float[Array, "links 3 3"],
+    inertia: Rigid | Blocks,
     rel: Relative,
-    eta0: Float[Array, "6"],
-    deta0: Float[Array, "6"],
-    rate: Float[Array, "joints 6"],
-    gain: Float[Array, "joints 6"],
+    motion: LinkMotion,
     external: Float[Array, "links 6"] | None,
 ) -> Float[Array, "links 6"]:
     """Wrench that its parent exerts on each link (the world, on link 0), in the link's frame (3.11).
 
-    `deta0` must already contain minus gravity; `external` are the other wrenches on the links.
+    Accelerations in `motion` must already contain minus gravity; `external` are the other wrenches on the links.
     """
-    motion = link_motion(slots, rel, eta0, deta0, rate, gain)
-    f, c = jax.vmap(inertial_wrench)(mass, moment, inertia, motion)
+    f, c = jax.vmap(inertial_wrench)(inertia, motion)
     if external is not None:
         f, c = f - external[:, :3], c - external[:, 3:]
 
@@ -101,6 +110,20 @@ def newton_euler(
     return jnp.concatenate([root[None], jnp.concatenate([F, C], axis=1)])
 
 
-def gravity_as_acceleration(rotation: Array, gravity: Array) -> Float[Array, "6"]:
-    """Minus gravity, as a base acceleration in the base's frame."""
-    return jnp.concatenate([-tmatvec(rotation, gravity), jnp.zeros(3)])
+def newton_euler(
+    slots: SlotPlan,
+    inertia: Rigid | Blocks,
+    rel: Relative,
+    eta0: Float[Array, "6"],
+    deta0: Float[Array, "6"],
+    rate: Float[Array, "joints 6"],
+    gain: Float[Array, "joints 6"],
+    external: Float[Array, "links 6"] | None,
+) -> Float[Array, "links 6"]:
+    """Both recursions: see `link_motion` and `wrenches_inward`."""
+    return wrenches_inward(slots, inertia, rel, link_motion(slots, rel, eta0, deta0, rate, gain), external)
+
+
+def proper(rotation: Array, field: Array | None, base: Float[Array, "6"]) -> Float[Array, "6"]:
+    """The base's acceleration less a uniform field (world), in the base's frame: then nothing else needs a weight."""
+    return base if field is None else base - jnp.concatenate([tmatvec(rotation, field), jnp.zeros(3)])

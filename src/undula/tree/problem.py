@@ -1,12 +1,12 @@
 """The hybrid problem on links and joint rates, with its derivatives by implicit differentiation.
 
-Some accelerations are known and the efforts there unknown, elsewhere it is the other way round. The solution comes from
+Some accelerations are known and the efforts there unknown; elsewhere it is the other way round. The solution comes from
 the articulated or the composite recursion; its derivatives do not go through them. It satisfies the inverse dynamics
 
     ID(inputs, accelerations) = efforts          at the unknown rates and base directions
 
-so that a derivative of it needs one derivative of ID, which is a light recursion, and one solve with the same inertia:
-three times cheaper in reverse mode than a transposed elimination, and much quicker to compile.
+so that its derivative needs one derivative of ID, which is a cheap recursion, and one solve with the same inertia:
+three times cheaper in reverse mode than a transposed elimination, and much faster to compile.
 """
 
 from functools import partial
@@ -18,14 +18,16 @@ import numpy as np
 from jax.ad_checkpoint import checkpoint_name
 from jaxtyping import Array, Float
 
-from undula.model.links import Links, by_link, by_rate, relative_motion
+from undula.model.inertia import Blocks, Rigid
+from undula.model.links import JointNumbers
 from undula.model.topology import Topology
+from undula.numerics.checkpoint import SOLUTION
 from undula.numerics.small import matvec
 from undula.tree.articulated import articulated, solve_base
 from undula.tree.composite import composites, locked_inertia
-from undula.tree.inverse import gravity_as_acceleration, newton_euler, project, span
-
-SOLUTION = "solution"  # what a reverse pass over many steps should keep rather than compute again
+from undula.tree.frames import link_frames
+from undula.tree.inverse import newton_euler, project, span
+from undula.tree.relative import Relative, by_link, by_rate, joint_bias, relative_motion
 
 
 class Roles(NamedTuple):
@@ -37,22 +39,22 @@ class Roles(NamedTuple):
 
 
 class Inputs(NamedTuple):
-    """Everything that is given. Rates are joint rates, mimics included; the base is in its own frame."""
+    """Everything that is given. Rates are joint rates, mimics included; the base is in its own frame, less gravity."""
 
-    links: Links
+    joints: tuple[JointNumbers, ...]
+    inertia: Rigid | Blocks
+    armature: Float[Array, "rates"] | None
     q: Array
     v: Float[Array, "rates"]
     dv: Float[Array, "rates"]  # where it is known
     effort: Float[Array, "rates"]  # where it is known; springs and dampers included
-    rotation: Float[Array, "3 3"]
-    gravity: Float[Array, "3"]
     eta0: Float[Array, "6"]
-    deta0: Float[Array, "6"]  # where it is known
+    deta0: Float[Array, "6"]  # where it is known, less gravity
     external: Float[Array, "links 6"] | None
 
 
 class Outputs(NamedTuple):
-    """Accelerations and efforts everywhere; `wrench` is the world's on the base."""
+    """Accelerations (the base's less gravity) and efforts everywhere; `wrench` is that of the world on the base."""
 
     deta0: Float[Array, "6"]
     dv: Float[Array, "rates"]
@@ -62,38 +64,62 @@ class Outputs(NamedTuple):
 
 def inverse(top: Topology, given: Inputs, deta0: Array, dv: Array) -> tuple[Array, Array]:
     """Base wrench and efforts of the joint rates for these accelerations."""
-    links = given.links
-    rel = relative_motion(top, links.joints, given.q, given.v)
-    masses = links.mass, links.moment, links.inertia
-    lifted = deta0 + gravity_as_acceleration(given.rotation, given.gravity)
+    rel, rate, gain = _moved(top, given, dv)
+    F = newton_euler(top.slots, given.inertia, rel, given.eta0, deta0, rate, gain, given.external)
+    return F[0], _efforts(top, given, rel, F, dv)
+
+
+def _moved(top: Topology, given: Inputs, dv: Array) -> tuple[Relative, Array, Array]:
+    """Relative poses, twists S v and accelerations S v' + S' v across the joints."""
+    rel = relative_motion(top, given.joints, given.q)
     rate, gain = span(rel.S, by_link(top, given.v)), span(rel.S, by_link(top, dv))
-    F = newton_euler(top.slots, *masses, rel, given.eta0, lifted, rate, gain, given.external)
-    return F[0], by_rate(top, project(rel.S, F[1:]))
+    bias = joint_bias(top, given.joints, given.q, given.v)
+    return rel, rate, gain if bias is None else gain + bias
+
+
+def _efforts(top: Topology, given: Inputs, rel: Relative, F: Array, dv: Array) -> Array:
+    out = by_rate(top, project(rel.S, F[1:]))
+    return out if given.armature is None else out + given.armature * dv
 
 
 @partial(jax.custom_jvp, nondiff_argnums=(0,))
 def solve(roles: Roles, given: Inputs) -> Outputs:
     """The unknown accelerations, and the efforts that go with them."""
-    top, links = roles.top, given.links
+    top, inertia = roles.top, given.inertia
     free, unknown = _masks(roles)
-    down = gravity_as_acceleration(given.rotation, given.gravity)
-    start = (given.deta0 + down) * (1 - free), jnp.where(unknown, 0.0, given.dv)
-    rel = relative_motion(top, links.joints, given.q, given.v)
-    v, gains = by_link(top, given.v), by_link(top, start[1])
+    start = given.deta0 * (1 - free), jnp.where(unknown, 0.0, given.dv)
     if unknown.any():
-        efforts, which = by_link(top, given.effort), by_link_mask(top, unknown)
-        out = articulated(top, links, rel, roles.base, given.eta0, start[0], v, gains, efforts, which, given.external)
-        return Outputs(out.deta0 - down, by_rate(top, out.dv), by_rate(top, out.effort), out.wrench0)
-    masses = links.mass, links.moment, links.inertia
-    rate, gain = span(rel.S, v), span(rel.S, gains)
+        rel = relative_motion(top, given.joints, given.q)
+        bias = joint_bias(top, given.joints, given.q, given.v)
+        v, gains, efforts = (by_link(top, x) for x in (given.v, start[1], given.effort))
+        armature = None if given.armature is None else by_link(top, given.armature)
+        which = by_link_mask(top, unknown)
+        out = articulated(
+            top,
+            inertia,
+            rel,
+            bias,
+            roles.base,
+            given.eta0,
+            start[0],
+            v,
+            gains,
+            efforts,
+            which,
+            given.external,
+            armature,
+        )
+        return Outputs(out.deta0, by_rate(top, out.dv), by_rate(top, out.effort), out.wrench0)
+    rel, rate, gain = _moved(top, given, start[1])
     deta0 = start[0]
     if roles.base:
         # the locomotion model M_o+ eta_o' = F_o+ (3.18), F_o+ from a recursion with eta_o' = 0 (3.28)
-        F = newton_euler(top.slots, *masses, rel, given.eta0, deta0, rate, gain, given.external)
-        M = locked_inertia(composites(top, links, rel))
+        F = newton_euler(top.slots, inertia, rel, given.eta0, deta0, rate, gain, given.external)
+        R, p = link_frames(top, rel, jnp.eye(3), jnp.zeros(3))
+        M = locked_inertia(composites(top, inertia, R, p))
         deta0 = solve_base(M, F[0] - matvec(M, deta0), roles.base, deta0)
-    F = newton_euler(top.slots, *masses, rel, given.eta0, deta0, rate, gain, given.external)
-    return Outputs(deta0 - down, start[1], by_rate(top, project(rel.S, F[1:])), F[0])
+    F = newton_euler(top.slots, inertia, rel, given.eta0, deta0, rate, gain, given.external)
+    return Outputs(deta0, start[1], _efforts(top, given, rel, F, start[1]), F[0])
 
 
 @solve.defjvp
@@ -110,7 +136,7 @@ def _solve_jvp(roles: Roles, primals: tuple[Inputs], tangents: tuple[Inputs]):
     _, (dwrench, deffort) = jax.jvp(at_fixed_accelerations, (given,), (change,))
     still = _at_rest(given)
 
-    def inertia(x):  # the rows and columns of the mass matrix that are unknown
+    def inertia(x):  # the mass matrix of the unknown rates
         wrench, effort = inverse(roles.top, still, free * x[:6], unknown * x[6:])
         return jnp.concatenate([free * wrench, unknown * effort])
 
@@ -146,7 +172,6 @@ def _at_rest(given: Inputs) -> Inputs:
         v=zero(given.v),
         dv=zero(given.dv),
         effort=zero(given.effort),
-        gravity=zero(given.gravity),
         eta0=zero(given.eta0),
         deta0=zero(given.deta0),
         external=None,
@@ -154,7 +179,7 @@ def _at_rest(given: Inputs) -> Inputs:
 
 
 def by_link_mask(top: Topology, mask: np.ndarray) -> Array:
-    """Booleans of the joint rates as a padded row a joint; padding is False."""
+    """Booleans of the joint rates as one padded row per joint; padding is False."""
     out = np.zeros((len(top.link_parents), top.columns), bool)
     out[top.rate_link - 1, top.rate_column] = mask
     return jnp.asarray(out)

@@ -1,4 +1,4 @@
-"""How well the nodes of a rod resolve its shape: the same strains integrated over pieces of half the length."""
+"""How well the nodes of a rod resolve its shape, by integrating the same strains over pieces of half the length."""
 
 from typing import NamedTuple
 
@@ -6,14 +6,15 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from undula.joints.rod.group import RodGroup
+from undula.joints.rod.group import Pieces, RodGroup
 from undula.joints.rod.pieces import refuse_overwound
-from undula.model.system import State, System
+from undula.model.state import State
+from undula.model.system import System
 from undula.numerics.quick import quickly_compiled
 
 
 class SpatialError(NamedTuple):
-    """Estimated error of the tip's place [m] and direction [rad] with respect to the root, for given strains."""
+    """Estimated error of the tip's position [m] and direction [rad] with respect to the root, for given strains."""
 
     position: float
     angle: float
@@ -23,9 +24,14 @@ class SpatialError(NamedTuple):
 def _tips(group: RodGroup, q):
     """Poses of the tips, from the pieces as they are and from their halves."""
     own = group.own(q)
-    halves = RodGroup(
-        **{k: getattr(group, k) for k in group.__dataclass_fields__}
-        | dict(shapes=group.half_shapes, reference=group.half_reference, steps=jnp.repeat(group.steps / 2, 2, axis=1))
+    halves = Pieces(
+        group.half_shapes,
+        group.half_reference,
+        jnp.repeat(group.steps / 2, 2, axis=1),
+        group.strains,
+        group.present,
+        group.coordinates,
+        group.total,
     )
 
     def tip(g):
@@ -42,18 +48,19 @@ def _tips(group: RodGroup, q):
 
 
 def spatial_error(system: System, state: State) -> dict[str, SpatialError]:
-    """For each rod, what the integration over its nodes does to the pose of its tip in a state: by comparing with half pieces.
+    """For each rod, the error of integration in the pose of its tip in a state, estimated by halving the pieces.
 
-    It says nothing about the basis: whether the modes can describe the shape.
+    It says nothing about the basis: whether the modes can represent the shape.
     """
-    names = {links[0]: name for name, links in system.rod_links.items()}
-    refuse_overwound(system, state.q, "the state cannot be represented")
+    refuse_overwound(system.rods, system.labels.rods, state.q, "the state cannot be represented")
     out = {}
     for group in system.rods:
         (R, p), (R2, p2) = jax.tree.map(np.asarray, _tips(group, state.q))
         order = 4 if group.shapes.shape[1] == 2 else 6
         share = 2**order / (2**order - 1)  # Richardson
-        for k, links in enumerate(group.links):
+        for k, rod in enumerate(group.rods):
             turn = np.arccos(np.clip((np.trace(R[k].T @ R2[k]) - 1) / 2, -1, 1))
-            out[names[links[0]]] = SpatialError(float(share * np.linalg.norm(p2[k] - p[k])), float(share * turn))
+            out[system.labels.rods[rod]] = SpatialError(
+                float(share * np.linalg.norm(p2[k] - p[k])), float(share * turn)
+            )
     return out

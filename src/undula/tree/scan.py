@@ -6,7 +6,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from undula.model.topology import SlotPlan
+from undula.model.slots import SlotPlan
 from undula.numerics.loops import unrolled
 
 Tree = Any
@@ -29,11 +29,11 @@ def outward(step: Callable[[Tree, Tree], tuple[Tree, Tree]], root: Tree, xs: Tre
     if slots.count == 0:
         return jax.lax.scan(step, root, xs, unroll=_unroll(xs))[1]
 
-    # slots 1..count keep the states of links that await further children; the last is a waste bin
-    bin_ = slots.count + 1
+    # slots 1..count keep the states of links with further children to come; the last one is never read
+    discard = slots.count + 1
     kept = jax.tree.map(lambda r: jnp.zeros((slots.count + 2, *r.shape), r.dtype).at[slots.root_write].set(r), root)
     read = jnp.asarray(slots.read)
-    write = jnp.where(slots.write == 0, bin_, slots.write)
+    write = jnp.where(slots.write == 0, discard, slots.write)
 
     def body(carry, x):
         last, kept = carry
@@ -55,7 +55,7 @@ def inward(step: Callable[[Tree, Tree], tuple[Tree, Tree]], zero: Tree, xs: Tree
     def body(carry, x):
         last, kept = carry
         r, w, x = x
-        # slot 0 stays zero, so that links with a single child add nothing
+        # slot 0 stays zero, so that it adds nothing for links with a single child
         total = jax.tree.map(jnp.add, last, _get(kept, w))
         kept = _set(kept, w, zero)
         up, y = step(total, x)

@@ -1,6 +1,6 @@
-"""What figures and pages need of a run: checked before anything is drawn, refused in one sentence.
+"""Checks of the data that figures and pages need: made before anything is drawn, refused in one sentence.
 
-A file may come from another program, be edited, or be damaged in a way that leaves it readable.
+A file may come from another program, be edited, or be damaged but still readable.
 """
 
 import json
@@ -11,7 +11,7 @@ import xarray as xr
 
 from undula.core.errors import UndulaError
 
-LARGEST = 1e30  # a number beyond this is no measurement, and overflows in single precision
+LARGEST = 1e30  # a larger number is not meaningful, and overflows in single precision
 SKEW = 1e-3  # deviation of a quaternion from unit length that is refused
 
 POSES = {
@@ -31,7 +31,7 @@ SIGNALS = {
     "power_external": ("time",),
 }
 SIZES = {"axis": 3, "quat": 4, "twist": 6, "wrench": 6}
-SURROUNDINGS: dict[str, dict[str, int]] = {  # how many numbers each part has; 0: one number that is not in a list
+SURROUNDINGS: dict[str, dict[str, int]] = {  # how many numbers each part has; 0: a single number, not in a list
     "plane": {"normal": 3, "point": 3},
     "post": {"place": 2, "radius": 0},
     "ball": {"centre": 3, "radius": 0},
@@ -40,7 +40,7 @@ SURROUNDINGS: dict[str, dict[str, int]] = {  # how many numbers each part has; 0
 
 
 def check_poses(data: xr.Dataset) -> None:
-    """Refuses a run whose instants or poses cannot be drawn."""
+    """Refuses a run whose times or poses cannot be drawn."""
     _check(data, {"time": ("time",), **POSES})
     for name, size in SIZES.items():
         if data.sizes.get(name, size) != size:
@@ -87,11 +87,11 @@ def _check(data: xr.Dataset, wanted: dict[str, tuple[str, ...]]) -> None:
             raise UndulaError(f"the run cannot be drawn: {name} is {x[tuple(bad[0])]:g}{when} (sample {k}).")
 
 
-# Attributes that hold JSON.
+# Attributes in JSON.
 
 
 def parsed(data: xr.Dataset, name: str) -> list[Any]:
-    """The list in an attribute; an empty one if there is none."""
+    """The list in an attribute; empty if there is no such attribute."""
     try:
         value = json.loads(data.attrs.get(name, "[]"))
     except (TypeError, ValueError, RecursionError):
@@ -102,7 +102,7 @@ def parsed(data: xr.Dataset, name: str) -> list[Any]:
 
 
 def numbers(value: Any, count: int, what: str) -> list[float]:
-    """`count` finite numbers (0: one that is not in a list) of an attribute."""
+    """`count` finite numbers of an attribute (0: a single number, not in a list)."""
     given = [value] if count == 0 else value
     good = isinstance(given, list) and len(given) == max(count, 1)
     if not good or not all(isinstance(x, int | float) and abs(x) < LARGEST for x in given):
@@ -132,7 +132,7 @@ def check_shape(shape: Any, sizes: dict[str, int], what: str) -> None:
 
 
 def check_surface(surface: Any) -> None:
-    """Refuses what is not a surface (see `undula.Surface.looks`)."""
+    """Refuses what is not a surface (see `undula.Surface.drawing`)."""
     kind = surface.get("kind") if isinstance(surface, dict) else None
     if not isinstance(kind, str) or kind not in SURROUNDINGS:
         raise UndulaError(

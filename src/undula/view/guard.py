@@ -1,9 +1,9 @@
-"""viser's server, closed to everyone but the user at this machine.
+"""A viser server that is closed to everyone but the user of this machine.
 
-viser answers any web page: a site that is open in the user's browser could connect to the 3D page and drive it, and one
-message of a client makes the page public through a tunnel. Neither can be switched off in viser 1.1, so this leans on its
-insides, and says so in one sentence if they have changed. The name that the browser asked for is checked too: a foreign one
-can be made to lead to this machine.
+viser answers any web page: a site open in the user's browser could connect to the 3D page and control it, and a single
+message from a client makes the page public through a tunnel. Neither can be switched off in viser 1.1, so this module relies on
+viser's internals, and raises an error if they have changed. The host name in the request is checked, too, because a foreign
+name can be made to resolve to this machine.
 """
 
 import http
@@ -20,14 +20,14 @@ from urllib.parse import urlsplit
 from undula.core.errors import UndulaError
 
 LOCAL = ("127.0.0.1", "localhost")
-EVERYWHERE = "0.0.0.0"  # a host that means every address of this machine
+EVERYWHERE = "0.0.0.0"  # all addresses of this machine
 WRITTEN_FOR = re.compile(r"1\.1(\.|$)")  # versions of viser
 
-_patching = threading.Lock()  # what is replaced below is replaced for the whole process
+_patching = threading.Lock()  # the replacements below affect the whole process
 
 
 def make_server(host: str, port: int) -> Any:
-    """A viser server that answers only its own page under a name of this machine, and is never shared."""
+    """A viser server that answers only its own page, under a name of this machine, and is never shared."""
     viser = checked_viser()
     import websockets.asyncio.server as sockets
 
@@ -42,9 +42,11 @@ def make_server(host: str, port: int) -> Any:
         guarded.append(answer)
         return original(*args, process_request=answer, **options)
 
-    class Private(viser.ViserServer):
+    base: Any = viser.ViserServer
+
+    class Private(base):
         def request_share_url(self, verbose: bool = True) -> None:
-            """Makes nothing public."""
+            """Does nothing: the page is never made public."""
 
     with _patching, _replaced(sockets, "serve", serve), silence():
         server = Private(host=host, port=port, verbose=False)
@@ -60,7 +62,7 @@ def stop_server(server: Any) -> None:
 
 
 def checked_viser() -> Any:
-    """The package viser, if it is one whose insides are known."""
+    """The package viser, if it is a version whose internals are known."""
     try:
         import viser
         import viser._messages
@@ -74,13 +76,13 @@ def checked_viser() -> Any:
 
 
 def is_allowed(headers: Any, host: str) -> bool:
-    """Whether a request comes from the page itself: a name of this machine and, for a WebSocket, a page of that port."""
+    """Whether a request comes from the page itself: to a name of this machine and, for a WebSocket, from the same port."""
     hosts, origins = headers.get_all("Host"), headers.get_all("Origin")
     asked = _name_and_port(f"//{hosts[0]}") if len(hosts) == 1 else None
     if asked is None or not _is_ours(asked[0], host):
         return False
     if not origins and headers.get("Upgrade", "").lower() != "websocket":
-        return True  # a browser that opens the page names no origin
+        return True  # a browser that opens the page sends no origin
     page = _name_and_port(origins[0]) if len(origins) == 1 and origins[0].startswith("http://") else None
     return page is not None and _is_ours(page[0], host) and page[1] == asked[1]
 
@@ -94,7 +96,7 @@ def _name_and_port(address: str) -> tuple[str, int] | None:
 
 
 def _is_ours(name: str, host: str) -> bool:
-    """Names that cannot be made to lead here by others; a server on every address has all its numbers, and its name."""
+    """Whether others cannot make the name resolve to this machine; on all addresses, any IP address and the host's name."""
     if name in LOCAL or name == host:
         return True
     if host != EVERYWHERE:
@@ -114,7 +116,7 @@ def _unknown(what: str) -> UndulaError:
 
 @contextmanager
 def silence() -> Iterator[None]:
-    """Keeps viser's banner off standard output and, where rich does not use that, off notebooks."""
+    """Suppresses viser's banner on standard output and, where rich bypasses that, in notebooks."""
     import rich
 
     with _replaced(rich, "print", lambda *_, **__: None), redirect_stdout(io.StringIO()):

@@ -1,4 +1,4 @@
-"""3D pages of a run: one file that plays by itself, or a server with controls."""
+"""3D pages of a run: a self-contained animated file, or a server with controls."""
 
 import html
 import os
@@ -19,11 +19,11 @@ from undula.view.guard import make_server, stop_server
 
 MOST_FRAMES = 400  # a few hundred kilobytes for a robot of ten bodies
 FOV = 0.7  # vertical field of view of the camera [rad]
-ASPECT = 1.4  # width over height of the window that the camera is set for; wider ones show more
+ASPECT = 1.4  # aspect ratio of the window for which the camera is set; wider windows show more
 PLAIN = (0.52, 0.58, 0.66)  # colour of bodies that have none
 LINK = (0.38, 0.42, 0.47)
 TRAIL = (0.84, 0.37, 0.0)
-AROUND = (0.80, 0.76, 0.69)  # of what the bodies touch
+AROUND = (0.80, 0.76, 0.69)  # colour of the surroundings
 SPEEDS = ("0.1", "0.25", "0.5", "1", "2", "4")
 
 
@@ -34,13 +34,13 @@ def write_html(
     speed: float = 1.0,
     most_frames: int = MOST_FRAMES,
 ) -> Path:
-    """Writes a 3D animation of a run into one HTML file, which opens without a network, and returns its path.
+    """Writes a 3D animation of a run into one HTML file, which needs no network, and returns its path.
 
     **Arguments:**
 
-    - `fps`: frames a second, fewer if the animation would have more than `most_frames`; poses between samples
+    - `fps`: frames per second, fewer if the animation would have more than `most_frames`; poses between samples
       are interpolated.
-    - `speed`: simulated seconds a second; 1 is real time.
+    - `speed`: simulated seconds per second; 1 is real time.
     """
     for name, value in (("fps", fps), ("speed", speed), ("most_frames", most_frames)):
         if not (np.isfinite(value) and value > 0):
@@ -53,7 +53,7 @@ def write_html(
         try:
             scene = _Scene(server, data)
             recorder = server.get_scene_serializer()
-            with server.atomic():  # or each message would wake the server's thread
+            with server.atomic():  # otherwise each message would wake the server's thread
                 for k in range(len(times)):
                     scene.show(position[k], quaternion[k])
                     if len(times) > 1:  # the recording of a single instant is a still: it has no duration
@@ -66,11 +66,11 @@ def write_html(
 
 
 def serve(data: xr.Dataset, port: int = 8080, block: bool = True, host: str = "127.0.0.1") -> Any:
-    """Shows a run in the browser, with play and pause, speed, a time slider and a button for the camera.
+    """Shows a run in the browser, with play and pause, speed, a time slider and a camera button.
 
-    It prints the address: another port if `port` is taken. With `block` it returns at Ctrl-C; otherwise it
+    It prints the address, with another port if `port` is taken. With `block` it returns at Ctrl-C; otherwise it
     returns the viser server at once, and `.stop()` ends it. Only the page itself is answered, under a name of this machine:
-    web sites that are open in the same browser are refused, and so is viser's way to share the page.
+    web sites open in the same browser are refused, and so is sharing the page through viser.
     """
     if not 0 <= port <= 65535:
         raise UndulaError(f"port = {port} is not allowed; it must be a whole number from 0 to 65535.")
@@ -98,7 +98,7 @@ def serve(data: xr.Dataset, port: int = 8080, block: bool = True, host: str = "1
 
 
 class _Scene:
-    """The nodes of a run in a viser scene: a frame for each body, with its shapes and links in it."""
+    """The nodes of a run in a viser scene: one frame per body, which contains its shapes and links."""
 
     def __init__(self, server: Any, data: xr.Dataset):
         self.server = server
@@ -127,19 +127,19 @@ class _Scene:
         self.show(position, quaternion)
 
     def show(self, position: np.ndarray, quaternion: np.ndarray) -> None:
-        """Moves the bodies to positions [m] and quaternions. viser sends nothing for what has not changed."""
+        """Moves the bodies to positions [m] and quaternions. viser sends only what has changed."""
         for frame, p, q in zip(self.frames, position, quaternion):
             frame.position, frame.wxyz = _short(p), _short(q)
         for k, link in self.links.items():
             p = self.parents[k]
             offset = shapes.rotate(shapes.inverse(quaternion[p]), position[k] - position[p])
-            if np.abs(offset - self.offsets.get(k, np.inf)).max() > 1e-6 * self.size:  # of most joints it is constant
+            if np.abs(offset - self.offsets.get(k, np.inf)).max() > 1e-6 * self.size:  # constant for most joints
                 self.offsets[k] = offset
                 link.position, link.wxyz = _short(offset / 2), _short(_turn_to(offset))
                 link.scale = (1.0, 1.0, max(float(np.linalg.norm(offset)), 1e-6 * self.size))
 
     def _add_marker(self, k: int) -> None:
-        """A body without shapes: axes for the base, a ball for the others and a rod to the parent."""
+        """A body without shapes: axes for the base; for others, a ball and a rod to the parent."""
         scene, r = self.server.scene, self.marker
         if self.parents[k] < 0:
             scene.add_frame(f"{self.names[k]}/axes", axes_length=4 * r, axes_radius=0.4 * r)
@@ -158,7 +158,7 @@ class _Scene:
         self.server.scene.add_line_segments("/trail", segments, TRAIL, thickness=2.0, thickness_units="screen")
 
     def _add_surroundings(self, data: xr.Dataset) -> None:
-        """What the bodies could touch."""
+        """The surfaces that the bodies could touch."""
         self.bottom = float(self.low[2])
         for i, shape in enumerate(shapes.surroundings(data)):
             name = f"/surroundings/{shape['kind']}_{i}"
@@ -215,7 +215,7 @@ class _Player:
         gui.add_button("Reset camera", icon="camera").on_click(lambda _: self._reset_camera())
 
     def run(self) -> None:
-        """Plays in real time, over and over, until the server stops."""
+        """Plays in a loop, in real time, until the server stops."""
         t, last = self.slider.value, time.perf_counter()
         while self.alive:
             now = time.perf_counter()
@@ -232,7 +232,7 @@ class _Player:
             time.sleep(1 / 40)
 
     def run_beside(self) -> None:
-        """Plays in a thread; stopping the server ends the loop first, which would write to a closed one."""
+        """Plays in a thread; stopping the server first ends the loop, which would otherwise write to a closed server."""
         thread = threading.Thread(target=self.run, daemon=True)
         server, stop = self.server, self.server.stop
 
@@ -269,12 +269,13 @@ def _add_shape(scene: Any, name: str, shape: dict[str, Any]) -> None:
         case "ellipsoid":
             scene.add_icosphere(name, radius=1.0, subdivisions=4, scale=tuple(size), **pose)
         case _:
-            vertices, faces = shapes.capsule_mesh(*size)
+            radius, length = size
+            vertices, faces = shapes.capsule_mesh(radius, length)
             scene.add_mesh_simple(name, vertices.astype(np.float32), faces, **pose)
 
 
 def _marker_radius(position: np.ndarray, parents: list[int], size: float) -> float:
-    """Radius [m] of the balls: it follows the size of the robot and its links, not the length of its path."""
+    """Radius [m] of the balls: it scales with the robot and its links, not with the length of its path."""
     robot = float(np.ptp(position, axis=1).max())
     lengths = [np.linalg.norm(position[0, k] - position[0, p]) for k, p in enumerate(parents) if p >= 0]
     links = [x for x in lengths if x > 1e-3 * robot]
@@ -284,7 +285,7 @@ def _marker_radius(position: np.ndarray, parents: list[int], size: float) -> flo
 
 
 def _camera(low: np.ndarray, high: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """(position, target) [m] of a camera that sees the box, across the plane of a flat motion."""
+    """(position, target) [m] of a camera that sees the whole box, looking across the plane of a flat motion."""
     extent = np.maximum(high - low, 1e-6 * max(float((high - low).max()), 1e-6))
     flat = extent < 0.25 * extent.max()
     if flat[2]:
@@ -319,13 +320,13 @@ def _turn_to(vector: np.ndarray) -> np.ndarray:
 
 
 def _short(x: np.ndarray) -> tuple[float, ...]:
-    """Single precision is enough to look at, and the zeros that it leaves in a double compress well."""
+    """Single precision is sufficient for drawing, and the zeros that it leaves in a double compress well."""
     return tuple(float(v) for v in np.asarray(x, np.float32))
 
 
 def _server(port: int, host: str = "127.0.0.1") -> Any:
     try:
-        with socket.socket() as probe:  # viser would try port after port on an address that is not ours
+        with socket.socket() as probe:  # viser would try port after port on a foreign address
             probe.bind((host, 0))
     except OSError as problem:
         raise UndulaError(f"cannot open a port on host = {host} for the 3D page: {problem.strerror}.") from None
@@ -333,7 +334,7 @@ def _server(port: int, host: str = "127.0.0.1") -> Any:
 
 
 def _captioned(page: str, data: xr.Dataset, speed: float) -> str:
-    """The page with the scenario as its title and in a corner."""
+    """The page with the scenario's name as its title and in a corner."""
     name = html.escape(str(data.attrs.get("scenario", "run")))
     note = html.escape(str(data.attrs.get("class", "")))
     pace = "" if speed == 1 else f" &middot; speed &times; {speed:g}"

@@ -1,4 +1,4 @@
-"""What figures and pages draw of a run: shapes, poses between the samples, signals without rounding noise."""
+"""Drawing data of a run for figures and pages: shapes, poses between samples, signals without rounding noise."""
 
 from itertools import product
 from typing import Any
@@ -12,13 +12,13 @@ from undula.view.checked import check_shape, check_surface, parsed
 TINY = 1e-9  # a part of a signal below this fraction of its scale is rounding, not motion
 ZERO = 1e-12  # data all below this are rounding errors of zero
 
-KINDS = {"box": 3, "cylinder": 2, "capsule": 2, "sphere": 1, "ellipsoid": 3}  # how many sizes each takes
+KINDS = {"box": 3, "cylinder": 2, "capsule": 2, "sphere": 1, "ellipsoid": 3}  # number of sizes of each kind
 
 SIGNS = np.array(list(product((-1, 1), repeat=3)))  # of the corners of a box
 
 
 def body_shapes(data: xr.Dataset) -> list[list[dict[str, Any]]]:
-    """The shapes of each body, as dictionaries (see `undula.Shape`); none if the file does not know any."""
+    """The shapes of each body, as dictionaries (see `undula.Shape`); none if the file has none."""
     shapes = parsed(data, "shapes") or [[] for _ in data["body"]]
     if len(shapes) != data.sizes["body"]:
         raise UndulaError(f"the attribute shapes is for {len(shapes)} bodies; the run has {data.sizes['body']}.")
@@ -33,7 +33,7 @@ def body_shapes(data: xr.Dataset) -> list[list[dict[str, Any]]]:
 
 
 def body_parents(data: xr.Dataset) -> list[int]:
-    """The parent of each body, -1 for the base; every body on the base if the file does not say."""
+    """The parent of each body, -1 for the base; by default the base is the parent of all others."""
     count = data.sizes["body"]
     parents = parsed(data, "parents")
     if len(parents) != count:
@@ -70,7 +70,7 @@ def in_body(shape: dict[str, Any], points: Any) -> np.ndarray:
 
 
 def tips(data: xr.Dataset) -> dict[int, np.ndarray]:
-    """Where the last bodies of the tree end, in their own frames [m]: the end of a shape farthest out."""
+    """Ends of the last bodies of the tree, in their own frames [m]: the farthest ends of their shapes."""
     shapes, parents = body_shapes(data), body_parents(data)
     out = {}
     for k in set(range(len(parents))) - set(parents):
@@ -82,7 +82,7 @@ def tips(data: xr.Dataset) -> dict[int, np.ndarray]:
 
 
 def bounds(data: xr.Dataset) -> tuple[np.ndarray, np.ndarray]:
-    """(lowest, highest) corner [m] of the box around all the bodies at all the samples, shapes included."""
+    """(lowest, highest) corner [m] of the box around all bodies at all samples, shapes included."""
     position, quaternion = data["body_position"].values, data["body_quaternion"].values
     low, high = position.min((0, 1)), position.max((0, 1))
     for k, shapes in enumerate(body_shapes(data)):
@@ -94,9 +94,9 @@ def bounds(data: xr.Dataset) -> tuple[np.ndarray, np.ndarray]:
 
 
 def surroundings(data: xr.Dataset) -> list[dict[str, Any]]:
-    """What the bodies could touch, as shapes in the world around where they were (see `undula.Shape`), and reliefs.
+    """Surfaces that the bodies could touch, as shapes in the world near the bodies (see `undula.Shape`), and reliefs.
 
-    A horizontal plane below all the bodies is left out: it is the ground that a viewer draws anyway.
+    A horizontal plane below all bodies is left out, as viewers draw the ground anyway.
     """
     low, high = bounds(data)
     size = float((high - low).max()) or 1.0
@@ -123,7 +123,7 @@ def _placed(kind: str, size: list[float], position: Any, quaternion: Any = (1.0,
 
 
 def _sheet(normal: np.ndarray, point: np.ndarray, low: np.ndarray, high: np.ndarray, size: float) -> list[dict]:
-    """A thin box with its upper side in a plane, as large as the box of the run and a margin; none for the ground."""
+    """A thin box with its upper side in a plane, as large as the box of the run plus a margin; none for the ground."""
     if normal[2] > 1 - 1e-9 and point[2] <= low[2] + 1e-2 * size:
         return []
     across = np.cross(normal, [0, 0, 1.0] if abs(normal[2]) < 1 - 1e-9 else [0, -1.0, 0])
@@ -131,7 +131,7 @@ def _sheet(normal: np.ndarray, point: np.ndarray, low: np.ndarray, high: np.ndar
     down = np.cross(across, normal)
     corners = np.array(list(product(*zip(low, high))))
     middle = corners.mean(0) - normal * ((corners.mean(0) - point) @ normal)
-    half = [np.abs((corners - middle) @ way).max() + 0.2 * size for way in (down, across)]
+    half = [np.abs((corners - middle) @ direction).max() + 0.2 * size for direction in (down, across)]
     thick = 0.01 * size
     turn = quaternion_of(np.stack([down, np.cross(normal, down), normal], 1))
     return [_placed("box", [float(2 * half[0]), float(2 * half[1]), thick], middle - normal * thick / 2, turn)]
@@ -147,14 +147,15 @@ def quaternion_of(R: np.ndarray) -> np.ndarray:
             [0, 0, 0, R[2, 2] - R[0, 0] - R[1, 1]],
         ]
     )
-    q = np.linalg.eigh(K, UPLO="U")[1][:, -1]  # four times its projector, less the identity
+    q = np.linalg.eigh(K, UPLO="U")[1][:, -1]  # K = 4 q q^T - identity
     return q if q[0] >= 0 else -q
 
 
 def relief_mesh(relief: dict[str, Any]) -> tuple[np.ndarray, np.ndarray]:
-    """(vertices [m], triangles) of a relief; cells with a corner that is missing are left out."""
+    """(vertices [m], triangles) of a relief; cells with a missing corner are left out."""
     z = np.array(relief["z"], float)
-    x, y = np.meshgrid(*(np.linspace(*relief[k], n) for k, n in zip("xy", z.shape)), indexing="ij")
+    sides = [np.linspace(relief[k][0], relief[k][1], n) for k, n in zip("xy", z.shape)]
+    x, y = np.meshgrid(*sides, indexing="ij")
     i, j = np.meshgrid(*(np.arange(n - 1) for n in z.shape), indexing="ij")
     a = (i * z.shape[1] + j).reshape(-1)
     b, c, d = a + z.shape[1], a + z.shape[1] + 1, a + 1
@@ -165,9 +166,9 @@ def relief_mesh(relief: dict[str, Any]) -> tuple[np.ndarray, np.ndarray]:
 
 
 def outline(shape: dict[str, Any], i: int, j: int) -> np.ndarray:
-    """The edge (points, 2) [m] of a shape in the world, seen along the axis that is neither i nor j; of a relief, a cut.
+    """The outline (points, 2) [m] of a shape in the world, seen along the axis that is neither i nor j; of a relief, a section.
 
-    What would cover the whole view, sheets and reliefs from above, has none.
+    Shapes that would cover the whole view, such as sheets and reliefs from above, have none.
     """
     seen = 3 - i - j
     if shape["kind"] == "relief":
@@ -175,7 +176,8 @@ def outline(shape: dict[str, Any], i: int, j: int) -> np.ndarray:
         if seen == 2:
             return np.zeros((0, 2))
         cut = z[:, z.shape[1] // 2] if seen == 1 else z[len(z) // 2]
-        return np.stack([np.linspace(*shape["xy"[1 - seen]], len(cut)), cut], 1)
+        start, stop = shape["xy"[1 - seen]]
+        return np.stack([np.linspace(start, stop, len(cut)), cut], 1)
     half = half_extents(shape)
     if shape["kind"] == "box" and abs(rotate(np.array(shape["quaternion"]), np.array([0, 0, 1.0]))[seen]) > 0.5:
         return np.zeros((0, 2))
@@ -192,23 +194,23 @@ def outline(shape: dict[str, Any], i: int, j: int) -> np.ndarray:
     flat = in_body(shape, points * half)[:, [i, j]]
     try:
         return flat[ConvexHull(flat).vertices]
-    except QhullError:  # too thin to have an edge
+    except QhullError:  # too thin to have an outline
         return np.zeros((0, 2))
 
 
 def rotate(quaternion: np.ndarray, vector: np.ndarray) -> np.ndarray:
-    """Vectors turned by unit quaternions (w, x, y, z); leading axes broadcast."""
+    """Vectors rotated by unit quaternions (w, x, y, z); leading axes broadcast."""
     w, r = quaternion[..., :1], quaternion[..., 1:]
     twice = 2 * np.cross(r, vector)
     return vector + w * twice + np.cross(r, twice)
 
 
 def slerp(a: np.ndarray, b: np.ndarray, s: np.ndarray) -> np.ndarray:
-    """Unit quaternions a fraction s (0 to 1) of the shorter way from a to b, at constant angular velocity."""
+    """Unit quaternions at a fraction s (0 to 1) of the shorter path from a to b, at constant angular velocity."""
     cosine = (a * b).sum(-1)
     b = np.where(cosine[..., None] < 0, -b, b)  # q and -q are the same attitude
     angle = np.arccos(np.clip(np.abs(cosine), 0, 1))
-    small = angle < 1e-6  # there the sines cancel, and a straight line is exact to rounding
+    small = angle < 1e-6  # the sines cancel, and a straight line is exact to rounding
     sine = np.where(small, 1, np.sin(angle))
     first = np.where(small, 1 - s, np.sin((1 - s) * angle) / sine)
     second = np.where(small, s, np.sin(s * angle) / sine)
@@ -217,12 +219,12 @@ def slerp(a: np.ndarray, b: np.ndarray, s: np.ndarray) -> np.ndarray:
 
 
 def inverse(quaternion: np.ndarray) -> np.ndarray:
-    """The opposite rotation of unit quaternions."""
+    """The inverse rotation of unit quaternions."""
     return quaternion * np.array([1.0, -1.0, -1.0, -1.0])
 
 
 def times_quaternion(a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    """The quaternion that turns by b, then by a; leading axes broadcast."""
+    """The quaternion of the rotation by b, then by a; leading axes broadcast."""
     (w, u), (x, v) = (a[..., :1], a[..., 1:]), (b[..., :1], b[..., 1:])
     real = w * x - (u * v).sum(-1, keepdims=True)
     return np.concatenate([real, w * v + x * u + np.cross(u, v)], -1)
@@ -231,7 +233,7 @@ def times_quaternion(a: np.ndarray, b: np.ndarray) -> np.ndarray:
 def resample(data: xr.Dataset, times: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Positions [m] (times, bodies, 3) and quaternions (times, bodies, 4) of the bodies at instants [s].
 
-    Each body is interpolated in its parent's frame, so that links keep their lengths between the samples too.
+    Each body is interpolated in its parent's frame, so that links keep their lengths between samples.
     """
     t, position, quaternion = (data[x].values for x in ("time", "body_position", "body_quaternion"))
     if not len(t):
@@ -252,20 +254,20 @@ def resample(data: xr.Dataset, times: np.ndarray) -> tuple[np.ndarray, np.ndarra
     return out_p, out_q
 
 
-def frame_times(data: xr.Dataset, rate: float, most: int) -> np.ndarray:
-    """Evenly spaced instants [s] from the first sample to the last: `rate` a second, but at most `most`."""
+def frame_times(data: xr.Dataset, rate: float, count_limit: int) -> np.ndarray:
+    """Evenly spaced instants [s] from the first sample to the last: `rate` per second, but at most `count_limit`."""
     t = data["time"].values
     if not len(t):
         raise UndulaError("the run has no samples, so there is nothing to draw.")
     duration = float(t[-1] - t[0])
-    count = int(np.clip(np.ceil(duration * rate) + 1, 2, most)) if duration > 0 else 1
+    count = int(np.clip(np.ceil(duration * rate) + 1, 2, count_limit)) if duration > 0 else 1
     return np.linspace(t[0], t[-1], count)
 
 
 def capsule_mesh(radius: float, length: float, around: int = 24, rings: int = 7) -> tuple[np.ndarray, np.ndarray]:
-    """(vertices [m], triangles) of a capsule along z; `length` lies between the centres of its caps.
+    """(vertices [m], triangles) of a capsule along z; `length`: distance between the centres of its caps.
 
-    Vertices are shared, so that a renderer shades it smoothly.
+    Vertices are shared, so that it is shaded smoothly.
     """
     tilt = np.linspace(0, np.pi / 2, rings)
     z = np.concatenate([length / 2 + radius * np.cos(tilt), -length / 2 - radius * np.cos(tilt[::-1])])
@@ -280,8 +282,8 @@ def capsule_mesh(radius: float, length: float, around: int = 24, rings: int = 7)
 
 
 def sticks(data: xr.Dataset) -> tuple[np.ndarray, np.ndarray]:
-    """Ends (time, sticks, 2, 3) [m] of the lines from each body's origin to its parent's, and out to the tips
-    of the tree; and the origins (time, bodies, 3) [m]."""
+    """End points (time, sticks, 2, 3) [m] of the lines from each body's origin to its parent's and to the tips of the
+    tree; and the origins (time, bodies, 3) [m]."""
     position, parents = data["body_position"].values, body_parents(data)
     pairs = [np.stack([position[:, p], position[:, k]], 1) for k, p in enumerate(parents) if p >= 0]
     for k, tip in tips(data).items():
@@ -293,7 +295,7 @@ def sticks(data: xr.Dataset) -> tuple[np.ndarray, np.ndarray]:
 
 
 def view_plane(points: np.ndarray) -> tuple[int, int]:
-    """The two axes along which points (..., 3) spread most, in order; x and y if there is no difference."""
+    """The two axes along which points (..., 3) spread most, in order; x and y if all are equal."""
     spread = np.ptp(points.reshape(-1, 3), axis=0)
     spread = np.where(spread > TINY * spread.max(initial=0), spread, 0)
     leave = 2 - int(np.argmin(spread[::-1]))  # the last of the smallest
@@ -302,14 +304,14 @@ def view_plane(points: np.ndarray) -> tuple[int, int]:
 
 
 def instants(time: np.ndarray, count: int) -> np.ndarray:
-    """Indices of samples that are about evenly spaced in time, the first and the last included."""
+    """Indices of samples that are roughly evenly spaced in time, including the first and the last."""
     wanted = np.linspace(time[0], time[-1], count)
     return np.unique(np.abs(time[:, None] - wanted).argmin(0))
 
 
 def attitude(quaternion: np.ndarray) -> tuple[np.ndarray, list[str], str]:
-    """(values, names, label) of the attitude without jumps: the angle if the axis is fixed, the rotation
-    vector if it stays below half a turn, the quaternion otherwise."""
+    """(values, names, label) of the attitude without jumps: the angle if the axis is fixed, the rotation vector if the
+    angle stays below half a turn, the quaternion otherwise."""
     flips = np.cumprod(np.where((quaternion[1:] * quaternion[:-1]).sum(1) < 0, -1, 1))
     q = quaternion * np.concatenate([[1], flips])[:, None]
     q = q if q[0, 0] >= 0 else -q
@@ -332,30 +334,30 @@ def attitude(quaternion: np.ndarray) -> tuple[np.ndarray, list[str], str]:
 
 
 def tidy(x: Any) -> np.ndarray:
-    """The values, or zeros where a column (all of an array with one axis) stays below 1e-12: rounding."""
+    """The values, or zeros where a column (or a whole 1D array) stays below 1e-12, which is rounding noise."""
     x = np.asarray(x, float)
     return np.where(np.abs(x).max(0, initial=0) < ZERO, 0.0, x)
 
 
 def moving(x: np.ndarray, scale: float = 0.0) -> np.ndarray:
-    """Which columns change, by more than rounding of the largest value in x or of `scale`."""
+    """Which columns change by more than the rounding of the largest value in x or of `scale`."""
     if not x.size:
         return np.zeros(x.shape[1:], bool)
     return np.ptp(x, axis=0) > max(ZERO, TINY * max(float(np.abs(x).max()), scale))
 
 
 def present(x: np.ndarray) -> np.ndarray:
-    """Which columns are not zero, to rounding of the largest value."""
+    """Which columns are not zero up to rounding of the largest value."""
     return np.abs(x).max(0, initial=0) > max(ZERO, TINY * float(np.abs(x).max(initial=0)))
 
 
 def mean_rate(t: np.ndarray, energy: np.ndarray) -> np.ndarray:
-    """Mean rate of change since the sample before [W]; zero at the first one."""
+    """Mean rate of change since the previous sample [W]; zero at the first one."""
     return np.append(0.0, np.diff(energy) / np.diff(t)) if len(t) else energy
 
 
 def energy_rate(time: np.ndarray, energy: np.ndarray) -> np.ndarray:
-    """Time derivative [W] of an energy [J], by a spline: differences would err visibly at few samples."""
+    """Time derivative [W] of an energy [J], by a spline: finite differences have visible errors with few samples."""
     if len(time) < 2:
         return np.full(len(time), np.nan)
     if len(time) < 4:
@@ -366,7 +368,7 @@ def energy_rate(time: np.ndarray, energy: np.ndarray) -> np.ndarray:
 
 
 def colour_limit(x: np.ndarray) -> tuple[float, bool]:
-    """The value at the end of a colour scale around zero, and whether rare peaks lie beyond it."""
+    """The end of a colour scale that is symmetric about zero, and whether rare peaks lie beyond it."""
     size = np.abs(x)
     top, usual = float(size.max(initial=0)), float(np.quantile(size, 0.995)) if size.size else 0.0
     return (usual, True) if 0 < usual < top / 3 else (top or 1.0, False)

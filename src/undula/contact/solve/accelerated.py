@@ -1,7 +1,7 @@
-"""Nesterov's accelerated projection with restarts: one definition of the iteration, however the rows are arranged.
+"""Nesterov's accelerated projection with restarts, written independently of how the rows are stored.
 
-Vectors over the rows are trees of arrays: one array, or one of each kind of rows. They are only combined entry by entry and
-summed here; what looks at single rows is asked of the problem. So a kernel that keeps the problem in a form of its own does the
+Vectors over the rows are trees of arrays: one array, or one per kind of rows. Here they are only combined entry by entry and
+summed; whatever depends on single rows is delegated to the problem. So a kernel with its own storage of the problem runs the
 same iteration.
 """
 
@@ -14,39 +14,41 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Int
 
-RELAX = 0.98  # the step of the accelerated solver grows by this factor from one time step to the next
-PATIENCE, FAR = 200, 1e-3  # iterations after which a larger residual means that the solver turns in circles
-LONG = 1000  # iterations after which any residual does
+RELAX = (
+    0.98  # factor on the curvature estimate from one time step to the next, so that the solver's step can grow again
+)
+PATIENCE, FAR = 200, 1e-3  # iterations after which a larger residual is taken as cycling
+LONG = 1000  # iterations after which any residual above the tolerance is
 
 Rows = Any  # a tree of arrays
 each = jax.tree.map
 
 
-class _Turn(NamedTuple):
+class _Iterate(NamedTuple):
     P: Rows
     ZP: Array
-    Y: Rows  # P and its velocity, carried on by the momentum
+    Y: Rows  # P and ZP extrapolated by the momentum
     ZY: Array
     theta: Array
     step: Array
-    count: Int[Array, ""]
+    iterations: Int[Array, ""]
     residual: Array
     done: Bool[Array, ""]
 
 
 def accelerated(
-    problem: Any, D: Rows, guess: Rows, memory: Array, tolerance: float, most: int
+    problem: Any, D: Rows, guess: Rows, memory: Array, tolerance: float, max_iterations: int
 ) -> tuple[Rows, Array, Array, Array]:
-    """Impulses, what is remembered of the step, iterations and residual.
+    """Impulses, the memory for the next time step, iterations and residual.
 
-    - `problem`: what `Problem` offers of `w`, `closed`, `size`, `effect`, `velocities` and `project`;
+    - `problem`: has the `w`, `closed`, `size`, `effect`, `velocities` and `project` of `Problem`;
       `D`: its metric.
     """
     w, inverse = problem.w, each(lambda d: 1 / d, D)
-    # the trace: no curvature is larger; measured ones may be, of changes as small as rounding
+    # the trace bounds every curvature; measured ones may exceed it when the changes are as small as rounding errors
     enough = float(problem.size)
 
-    def turn(s: _Turn) -> _Turn:
+    def iterate(s: _Iterate) -> _Iterate:
         g = problem.velocities(w + s.ZY)
         P = problem.project(each(lambda y, g, i: y - g * (i / s.step), s.Y, g, inverse))
         ZP = problem.effect(P)
@@ -55,12 +57,12 @@ def accelerated(
         fits = (curvature <= s.step * bound * (1 + 1e-9)) | (s.step >= enough)
         ratio = curvature / jnp.where(bound > 0, bound, 1.0)
         step = jnp.where(fits, s.step, jnp.minimum(jnp.maximum(1.05 * ratio, 1.2 * s.step), enough))
-        # momentum, forgotten where it points uphill
+        # momentum, reset where it points uphill
         uphill = _sum(lambda y, p, d, q: (y - p) * d * (p - q), s.Y, P, D, s.P) > 0
         residual = s.step * largest(change)
         size = largest(P)
         left = residual / jnp.where(size > 0, size, 1.0)
-        count = s.count + 1
+        count = s.iterations + 1
         stuck = (count % PATIENCE == 0) & ((left > FAR) | (count >= LONG))
         step = jnp.where(stuck, jnp.minimum(4 * step, enough), step)
         anew = uphill | stuck
@@ -70,17 +72,17 @@ def accelerated(
         further = each(lambda p, q: p + beta * (p - q), (P, ZP), (s.P, s.ZP))
         out = P, ZP, *further, theta
         kept = s.P, s.ZP, s.Y, s.ZY, s.theta
-        new = each(lambda a, b: jnp.where(fits, a, b), out, kept)
-        return _Turn(*new, step, count, left, done | (count >= most))
+        new: tuple[Any, Any, Any, Any, Any] = each(lambda a, b: jnp.where(fits, a, b), out, kept)
+        return _Iterate(*new, step, count, left, done | (count >= max_iterations))
 
     start = each(operator.mul, problem.closed, guess)
     one, zero = jnp.ones(()), jnp.zeros(())
     v = problem.effect(start)
     none = _sum(lambda x: x, problem.closed) == 0
-    first = _Turn(start, v, start, v, one, jnp.minimum(memory, enough), jnp.zeros((), int), zero, none)
-    out = jax.lax.while_loop(lambda s: ~s.done, turn, first)
-    # what is at rest keeps its step
-    return out.P, jnp.where(out.count > 1, RELAX * out.step, out.step), out.count, out.residual
+    first = _Iterate(start, v, start, v, one, jnp.minimum(memory, enough), jnp.zeros((), int), zero, none)
+    out = jax.lax.while_loop(lambda s: ~s.done, iterate, first)
+    # a system at rest keeps its step
+    return out.P, jnp.where(out.iterations > 1, RELAX * out.step, out.step), out.iterations, out.residual
 
 
 def largest(x: Rows) -> Array:

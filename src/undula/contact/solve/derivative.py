@@ -1,9 +1,9 @@
-"""Derivatives of the impulses, at the solution: what a solver did to find it is not differentiated.
+"""Implicit derivatives of the impulses at the solution; the iterations of the solver are not differentiated.
 
-The solution is a fixed point, P = project(P - g(P) / D): its derivative is that of the equation, contact by contact what the
-law says there (sticks: no change of the velocity; slides: friction turns with the slip and grows with the normal impulse; open:
-nothing). Where that leaves something open, because the contacts share a load that rigid bodies do not distribute, the rule of
-their shares decides, whose derivative is exact as long as the impulses follow it.
+The solution is a fixed point, P = project(P - g(P) / D), and its derivative follows from this equation, contact by contact
+(sticking: no change of the velocity; sliding: friction turns with the slip and grows with the normal impulse; open: nothing).
+Where the equation does not determine it, because rigid contact does not determine how the load is shared, the sharing rule
+does; its derivative is exact as long as the impulses follow that rule.
 """
 
 import equinox as eqx
@@ -12,17 +12,18 @@ import jax.numpy as jnp
 from jax.ad_checkpoint import checkpoint_name
 from jaxtyping import Array, Float
 
+from undula.contact.solve.problem import Problem
 from undula.contact.solve.share import shared
-from undula.contact.solve.solvers import ContactSolver, Problem, Solved
-from undula.tree.problem import SOLUTION
+from undula.contact.solve.solvers import ContactSolver, Solved
+from undula.numerics.checkpoint import SOLUTION
 
-SHARES = 1e-3  # weight of the rule of the shares: it decides where the laws do not
-LOOSE = 1e-12  # what neither decides does not change
+SHARES = 1e-3  # weight of the sharing rule, which decides where the laws do not
+LOOSE = 1e-12  # regularisation: components that neither determines do not change
 
 
 @eqx.filter_custom_jvp
 def solved(problem: Problem, guess: Float[Array, "rows"], memory: Float[Array, ""], solver: ContactSolver) -> Solved:
-    """What the solver finds; see `ContactSolver.solve`."""
+    """The solver's solution; see `ContactSolver.solve`."""
     return solver.solve(problem, guess, memory)
 
 
@@ -46,14 +47,14 @@ def _solved_jvp(primals, tangents):
         return update(problem, P), shared(problem, P)
 
     direct, shares = jax.jvp(at_fixed_impulses, (numbers,), (changes,))[1]
-    # in the metric of the solver, so that no unit counts more than another
+    # in the solver's metric, so that the choice of units does not matter
     root = jnp.sqrt(D)
 
-    def without(function):  # rows that say: no change beyond that of the function
+    def without(function):  # identity minus the Jacobian of the function
         return jnp.eye(len(D)) - jax.jacfwd(lambda x: root * function(x / root))(root * P)
 
     K, L = without(lambda x: update(problem, x)), SHARES * without(lambda x: shared(problem, x))
     right = K.T @ (root * direct) + L.T @ (SHARES * root * shares)
     step = jnp.linalg.solve(K.T @ K + L.T @ L + LOOSE * jnp.eye(len(D)), right)
     zero = jnp.zeros(())
-    return found, Solved(step / root, zero, None, zero)
+    return found, Solved(step / root, zero, None, zero)  # type: ignore[arg-type]  # an integer has no tangent

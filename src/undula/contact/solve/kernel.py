@@ -1,9 +1,9 @@
-"""The accelerated solver as one kernel of a GPU: a program a problem, which keeps the columns Z in registers.
+"""The accelerated solver as one GPU kernel: one program per problem, with the columns of Z in registers.
 
-As a loop of XLA's kernels, every iteration reads Z twice from memory, and a batch waits for its slowest problem. Here Z is read
-once. The kernel's arrays have sizes that are powers of two and are not cut or joined, so vectors over the rows are lists of
-arrays over the contacts, one for each kind of rows: the n-th rows of all contacts of a block. What is added to fill them up is
-an open contact.
+As a loop of XLA kernels, every iteration would read Z twice from memory, and a batch would wait for its slowest problem. Here
+Z is read once. The kernel's arrays have sizes that are powers of two and cannot be sliced or concatenated, so vectors over the
+rows are lists of arrays over the contacts, one per kind of rows: the n-th rows of all contacts of a block. The padding is open
+contacts.
 """
 
 import functools
@@ -16,17 +16,17 @@ import numpy as np
 from jaxtyping import Array
 
 from undula.contact.solve.accelerated import accelerated
-from undula.numerics.kernels import MOST, places, power_of_two, warps
+from undula.numerics.kernels import MAX_NUMBERS, places, power_of_two, warps
 from undula.numerics.lanes import Program
 
 if TYPE_CHECKING:
-    from undula.contact.solve.solvers import Block, Problem
+    from undula.contact.solve.problem import Block, Problem
 
-KINDS = 6  # of rows; each needs registers for its vectors, and with twice as many the kernel is slower than the loop
+KINDS = 6  # limit on the kinds of rows: each needs registers, and with twice as many the kernel is slower than the loop
 
 
 class _Shape(NamedTuple):
-    """Sizes of the kernel's arrays; the first row and the number of contacts of each kind of rows."""
+    """Sizes of the kernel's arrays; first row and number of contacts of each kind of rows."""
 
     unknowns: int
     contacts: int
@@ -38,18 +38,18 @@ class _Shape(NamedTuple):
 
 
 def takes(problem: "Problem") -> bool:
-    """Whether the kernel can solve the problem: small, with few kinds of rows and laws that can be taken apart into lanes."""
+    """Whether the kernel can solve the problem: it must be small, with few kinds of rows and laws that can run on lanes."""
     if problem.Z.size == 0:
         return False
     shape = _shape(problem)
-    if shape.numbers > MOST or len(shape.kinds) > KINDS:
+    if shape.numbers > MAX_NUMBERS or len(shape.kinds) > KINDS:
         return False
     lane = jax.ShapeDtypeStruct((shape.contacts,), problem.Z.dtype)
     try:
         laws = [_law(b) for b in problem.blocks]
         for law in laws:
             jax.eval_shape(law.run, [lane] * len(law.needed), [lane] * law.rows, lane)
-    except Exception:  # a law of the user's may do anything
+    except Exception:  # a custom law may do anything
         return False
     numbers = [problem.Z, problem.w, problem.offset, problem.closed, *(x for law in laws for x in law.needed)]
     known = not any(law.program.closes_over_traced for law in laws)
@@ -62,10 +62,10 @@ def solve(
     guess: Array,
     memory: Array,
     tolerance: float,
-    most: int,
+    max_iterations: int,
     interpret: bool = False,
 ) -> tuple[Array, Array, Array, Array]:
-    """What `accelerated` returns, if `takes(problem)`. `interpret`: without a GPU, slowly."""
+    """The same result as `accelerated`; requires `takes(problem)`. `interpret`: runs slowly, without a GPU."""
     from jax.experimental import pallas as pl
     from jax.experimental.pallas import triton
 
@@ -97,9 +97,9 @@ def solve(
             laws,
             [[vector(ref, shape.contacts) for ref in own] for own in numbers],
         )
-        out = accelerated(packed, rows(D, 1.0), rows(guess), memory[0], tolerance, most)
+        out = accelerated(packed, rows(D, 1.0), rows(guess), memory[0], tolerance, max_iterations)
         for x, (first, n) in zip(out[0], shape.kinds):
-            place = jnp.where(lane < n, first + lane, problem.size)  # what is not real has no place
+            place = jnp.where(lane < n, first + lane, problem.size)  # padding is not stored
             triton.store(P.at[place], x, mask=lane < n)
         step[0], count[0], residual[0] = out[1:]
 
@@ -121,7 +121,7 @@ class _Packed(NamedTuple):
     w: Array
     offset: list[Array]
     closed: list[Array]
-    real: list[Array]  # what is not added to fill up
+    real: list[Array]  # False for padding
     size: int
     laws: list["_Law"]
     numbers: list[list[Array]]  # of the laws, over the contacts
@@ -142,7 +142,7 @@ class _Packed(NamedTuple):
 
 
 class _Law(NamedTuple):
-    """The projection of a block's law on lanes that are the contacts."""
+    """The projection of a block's law, with one lane per contact."""
 
     program: Program
     rows: int
@@ -153,7 +153,7 @@ class _Law(NamedTuple):
         return [x for x in self.numbers if x is not None]
 
     def run(self, numbers: list[Array], impulse: list[Array], normal: Array) -> list[Array]:
-        """The nearest allowed impulses, from the numbers that are needed, the impulses and the normal one."""
+        """The nearest admissible impulses, from the needed numbers, the impulses and the normal impulse."""
         left = iter(numbers)
         lanes = [np.nan if x is None else next(left) for x in self.numbers]
         (out,) = self.program([*lanes, *impulse, normal])

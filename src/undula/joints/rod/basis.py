@@ -1,4 +1,4 @@
-"""Strain fields on a basis: which strains a rod has, and the functions that they are sums of.
+"""Strain fields on a basis: which strains a rod has, and the functions in which they are expanded.
 
 A strain is xi = (Gx, Gy, Gz, Kx, Ky, Kz): stretch, two shears, torsion and two curvatures, of a rod along x.
 """
@@ -6,16 +6,20 @@ A strain is xi = (Gx, Gy, Gz, Kx, Ky, Kz): stretch, two shears, torsion and two 
 import abc
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 
 from undula.core.errors import ModelError
 
-USUAL = 3  # modes, if nothing is said
+USUAL = 3  # modes by default
+DEGREE = 24  # of the polynomials that replace given functions at a traced abscissa
 COMPONENTS = ("Gx", "Gy", "Gz", "Kx", "Ky", "Kz")
 
-# Classes of rods: the strains that are not blocked. The first five are those of document 000, table 5.1; the others are ours.
+# Classes of rods: the unblocked strains. The first five are from document 000, table 5.1; the others are additions.
 CLASSES: dict[str, tuple[str, ...]] = {
     "reissner": COMPONENTS,
     "extensible-kirchhoff": ("Gx", "Kx", "Ky", "Kz"),
@@ -25,6 +29,11 @@ CLASSES: dict[str, tuple[str, ...]] = {
     "planar-reissner": ("Gy", "Kz"),
     "bar": ("Gx",),
 }
+
+
+def namespace(x: Any) -> Any:
+    """NumPy for known numbers, `jax.numpy` for traced ones."""
+    return jnp if isinstance(x, jax.Array) else np
 
 
 @dataclass(frozen=True)
@@ -43,45 +52,58 @@ class Basis(abc.ABC):
         return ()
 
     @abc.abstractmethod
-    def values(self, s: np.ndarray) -> np.ndarray:
-        """(count, points) values at the points s."""
+    def values(self, s: Any) -> Any:
+        """(count, points) values at the points s (points,), a NumPy array or traced by JAX."""
+
+
+def _recurrence(s: Any, count: int, following: Callable[[int, Any, Any, Any], Any]) -> Any:
+    """Polynomials of x = 2 s - 1 that start with 1 and x; `following(i, x, last, before)` gives the i-th."""
+    x = 2 * s - 1
+    rows = [0 * x + 1, x]
+    for i in range(2, count):
+        rows.append(following(i, x, rows[-1], rows[-2]))
+    return namespace(s).stack(rows[:count])
 
 
 class Legendre(Basis):
     """Legendre polynomials of 2 s - 1: orthogonal, so that the stiffness of a uniform rod is diagonal."""
 
     def values(self, s):
-        return np.polynomial.legendre.legvander(2 * s - 1, self.count - 1).T
+        return _recurrence(s, self.count, lambda i, x, a, b: (a * x * (2 * i - 1) - b * (i - 1)) / i)
 
 
 class Chebyshev(Basis):
     """Chebyshev polynomials of 2 s - 1."""
 
     def values(self, s):
-        return np.polynomial.chebyshev.chebvander(2 * s - 1, self.count - 1).T
+        return _recurrence(s, self.count, lambda i, x, a, b: 2 * x * a - b)
 
 
 class Monomial(Basis):
     """1, s, s^2, ..."""
 
     def values(self, s):
-        return np.vander(s, self.count, increasing=True).T
+        rows = [0 * s + 1]
+        for _ in range(self.count - 1):
+            rows.append(rows[-1] * s)
+        return namespace(s).stack(rows)
 
 
 class PiecewiseConstant(Basis):
-    """`count` pieces of equal length, each of a constant strain."""
+    """`count` pieces of equal length, each of constant strain."""
 
     @property
     def breaks(self):
         return tuple(k / self.count for k in range(1, self.count))
 
     def values(self, s):
-        piece = np.clip(np.floor(s * self.count), 0, self.count - 1)
+        xp = namespace(s)
+        piece = xp.clip(xp.floor(s * self.count), 0, self.count - 1)
         return (piece == np.arange(self.count)[:, None]).astype(float)
 
 
 class PiecewiseLinear(Basis):
-    """Hats on `count` equidistant points, both ends included."""
+    """Hat functions on `count` equidistant points, both ends included."""
 
     def __post_init__(self):
         super().__post_init__()
@@ -93,13 +115,14 @@ class PiecewiseLinear(Basis):
         return tuple(k / (self.count - 1) for k in range(1, self.count - 1))
 
     def values(self, s):
-        at = np.linspace(0, 1, self.count)
-        return np.stack([np.interp(s, at, row) for row in np.eye(self.count)])
+        xp = namespace(s)
+        away = xp.abs(s * (self.count - 1) - np.arange(self.count)[:, None])
+        return xp.maximum(1 - away, 0.0)
 
 
 @dataclass(frozen=True)
 class BSpline(Basis):
-    """B-splines of a `degree` on equidistant knots, clamped at the ends."""
+    """B-splines of the given `degree` on equidistant knots, clamped at the ends."""
 
     degree: int = 3
 
@@ -116,15 +139,39 @@ class BSpline(Basis):
         return tuple(k / pieces for k in range(1, pieces))
 
     def values(self, s):
-        from scipy.interpolate import BSpline as Spline
-
-        knots = np.concatenate([np.zeros(self.degree + 1), self.breaks, np.ones(self.degree + 1)])
-        return Spline.design_matrix(np.clip(s, 0, 1), knots, self.degree).toarray().T
+        # Cox-de Boor recursion, from the piece that contains s
+        xp, d = namespace(s), self.degree
+        knots = np.concatenate([np.zeros(d + 1), self.breaks, np.ones(d + 1)])
+        pieces = self.count - d
+        piece = xp.clip(xp.floor(s * pieces), 0, pieces - 1)
+        rows = [(piece == k - d) * 1.0 for k in range(len(knots) - 1)]
+        for p in range(1, d + 1):
+            rows = [
+                sum(
+                    (
+                        part
+                        for part in (
+                            (s - knots[i]) / (knots[i + p] - knots[i]) * rows[i] if knots[i + p] > knots[i] else None,
+                            (knots[i + p + 1] - s) / (knots[i + p + 1] - knots[i + 1]) * rows[i + 1]
+                            if knots[i + p + 1] > knots[i + 1]
+                            else None,
+                        )
+                        if part is not None
+                    ),
+                    0 * s,
+                )
+                for i in range(len(rows) - 1)
+            ]
+        return xp.stack(rows)
 
 
 @dataclass(frozen=True)
 class GivenBasis(Basis):
-    """Functions of your own: `function(s)` gives (count, points) values at points s (points,)."""
+    """User-defined functions: `function(s)` gives (count, points) values at points s (points,).
+
+    They must be smooth between the `corners`: where s is traced, they are evaluated as polynomials of degree 24 through
+    their values at the Chebyshev points.
+    """
 
     function: Callable[[np.ndarray], np.ndarray] = lambda s: np.ones((1, len(s)))
     corners: tuple[float, ...] = ()
@@ -134,12 +181,25 @@ class GivenBasis(Basis):
         return tuple(self.corners)
 
     def values(self, s):
+        if namespace(s) is jnp:
+            return self._interpolated(s)
         out = np.asarray(self.function(s), dtype=float)
         if out.shape != (self.count, len(s)) or not np.all(np.isfinite(out)):
             raise ModelError(
                 f"a given basis returned the shape {out.shape}; it must be ({self.count}, {len(s)}) finite numbers."
             )
         return out
+
+    def _interpolated(self, s):
+        edges = np.array([0.0, *self.corners, 1.0])
+        x = np.cos((np.arange(DEGREE + 1) + 0.5) * np.pi / (DEGREE + 1))
+        total = 0.0
+        for k, (lo, hi) in enumerate(pairwise(edges)):
+            table = np.polynomial.chebyshev.chebfit(x, self.values((lo + hi) / 2 + (hi - lo) / 2 * x).T, DEGREE)
+            basis = _recurrence((jnp.clip(s, lo, hi) - lo) / (hi - lo), DEGREE + 1, lambda i, x, a, b: 2 * x * a - b)
+            inside = ((s >= lo) | (k == 0)) & ((s < hi) | (k == len(edges) - 2))
+            total = total + inside * (jnp.asarray(table)[:, :, None] * basis[:, None]).sum(0)
+        return total
 
 
 BASES: dict[str, type[Basis]] = {
@@ -163,14 +223,12 @@ def components(strains: str | Sequence[str], what: str) -> tuple[int, ...]:
         if name not in COMPONENTS:
             raise ModelError(f"strains of {what}: {name!r} is none of {', '.join(COMPONENTS)}.")
     if len(set(names)) < len(names) or not names:
-        raise ModelError(
-            f"strains of {what} = {', '.join(names) or '(none)'}; each may be named once, at least one must be."
-        )
+        raise ModelError(f"strains of {what} = {', '.join(names) or '(none)'}; name at least one, each only once.")
     return tuple(COMPONENTS.index(name) for name in names)
 
 
 def bases(strains: tuple[int, ...], modes: Any, basis: Any, what: str) -> tuple[Basis, ...]:
-    """One basis a strain, from one number of modes or one a strain (by name or in order), and one kind of basis."""
+    """One basis per strain, from one number of modes or one per strain (by name or in order), and one kind of basis."""
     names = [COMPONENTS[c] for c in strains]
     if isinstance(basis, Basis):
         if modes is not None:

@@ -1,4 +1,6 @@
-"""Rods as the dynamics sees them: groups of one shape, evaluated together."""
+"""Rods in the form used by the dynamics: pieces of one shape, evaluated together."""
+
+from typing import Any
 
 import equinox as eqx
 import jax.numpy as jnp
@@ -9,34 +11,23 @@ from undula.joints.rod import magnus
 from undula.numerics.pick import pick
 
 
-class RodGroup(eqx.Module):
-    """Rods of one shape (numbers of nodes, Gauss points and coordinates), stacked."""
+class Pieces(eqx.Module):
+    """Pieces of rods, stacked; all rods have the same strains and numbers of pieces, Gauss points and coordinates."""
 
     shapes: Float[Array, "rods gauss strains nodes modes"]
     """Strains of a unit of each coordinate at the Gauss points of each piece, for the strains that are not blocked"""
     reference: Float[Array, "rods gauss 6 nodes"]
-    """Strains without stress, there"""
+    """Stress-free strains at the Gauss points"""
     steps: Float[Array, "rods nodes"]
     """Lengths of the pieces [m]"""
-    stiffness: Float[Array, "rods modes modes"]
-    damping: Float[Array, "rods modes modes"]
-    abscissae: Float[Array, "rods sections"]
-    """Of the root and the nodes [m]"""
-    section_shapes: Float[Array, "rods strains sections modes"]
-    section_reference: Float[Array, "rods 6 sections"]
-    """`shapes` and `reference` there: what is reported"""
-    half_shapes: Float[Array, "rods gauss strains halves modes"]
-    half_reference: Float[Array, "rods gauss 6 halves"]
-    """`shapes` and `reference` on pieces of half the length: for estimates of the error"""
     strains: tuple[int, ...] = eqx.field(static=True)
     """The strains that are not blocked, of (Gx, Gy, Gz, Kx, Ky, Kz)"""
     present: tuple[int, ...] = eqx.field(static=True)
-    """Those that are not zero throughout"""
-    links: tuple[tuple[int, ...], ...] = eqx.field(static=True)
+    """Those that are not identically zero"""
     coordinates: tuple[tuple[int, ...], ...] = eqx.field(static=True)
-    """Their places among the coordinates of all the rods, which are the last ones of a system"""
+    """Indices of each rod's coordinates among those of all rods, which are the last ones of a system"""
     total: int = eqx.field(static=True)
-    """How many there are of these"""
+    """Number of coordinates of all rods"""
 
     def own(self, x: Float[Array, "n"]) -> Float[Array, "rods modes"]:
         """The rods' part of a configuration, of rates or of accelerations."""
@@ -51,7 +42,7 @@ class RodGroup(eqx.Module):
         return (self.shapes * forces[..., None]).sum((1, 2, 3))
 
     def bent(self, q: Float[Array, "rods modes"]) -> Float[Array, "rods gauss strains nodes"]:
-        """Strains at the Gauss points, those that are not blocked."""
+        """Unblocked strains at the Gauss points."""
         return pick_axis(self.reference, self.strains) + self.field(q)
 
     def whole(self, xi: Float[Array, "rods gauss strains nodes"]) -> Float[Array, "rods gauss 6 nodes"]:
@@ -59,8 +50,13 @@ class RodGroup(eqx.Module):
         parts = [xi[:, :, self.strains.index(c)] if c in self.strains else self.reference[:, :, c] for c in range(6)]
         return jnp.stack(parts, 2)
 
+    def whole_rates(self, dxi: Float[Array, "rods gauss strains nodes"]) -> Float[Array, "rods gauss 6 nodes"]:
+        """Rates of all six strains at the Gauss points."""
+        zero = 0 * self.reference[:, :, 0]
+        return jnp.stack([dxi[:, :, self.strains.index(c)] if c in self.strains else zero for c in range(6)], 2)
+
     def bend(self, q: Float[Array, "rods modes"]) -> magnus.Bent:
-        """The pieces in a configuration: what the functions below need of it."""
+        """The pieces in a configuration, as the functions below need them."""
         return magnus.bend(self._screws(self.bent(q)), self.steps)
 
     def _screws(self, xi: Array) -> list[magnus.Screw]:
@@ -78,7 +74,7 @@ class RodGroup(eqx.Module):
         return magnus.whole(twists, self.steps.shape)
 
     def biases(self, bent: magnus.Bent, rates: Float[Array, "rods modes"]) -> Float[Array, "rods nodes 6"]:
-        """Their derivatives at constant rates."""
+        """Derivatives of the twists at constant rates."""
         biases = magnus.bias(bent, self._rates(self.field(rates)), self.steps)
         return magnus.whole(biases, self.steps.shape)
 
@@ -94,26 +90,55 @@ class RodGroup(eqx.Module):
         by_point = stacked.reshape(*self.steps.shape, len(forces), len(self.strains))
         return self.cofield(jnp.moveaxis(by_point, 1, -1))
 
-    def elastic(self, q: Float[Array, "rods modes"], v: Float[Array, "rods modes"]) -> Float[Array, "rods modes"]:
-        """K_ee q + D_ee q' of (2.40)."""
-        return (self.stiffness * q[:, None]).sum(-1) + (self.damping * v[:, None]).sum(-1)
+
+class RodGroup(Pieces):
+    """Rods of one shape (numbers of nodes, Gauss points and coordinates), stacked."""
+
+    weights: Float[Array, "rods nodes"]
+    """Quadrature weights of the nodes [m]"""
+    gauss_weights: Float[Array, "rods gauss nodes"]
+    """Quadrature weights of the Gauss points of the pieces [m]"""
+    gauss_abscissae: Float[Array, "rods gauss nodes"]
+    """Abscissae of the Gauss points [m]"""
+    abscissae: Float[Array, "rods sections"]
+    """Abscissae of the root and the nodes [m]"""
+    section_shapes: Float[Array, "rods strains sections modes"]
+    section_reference: Float[Array, "rods 6 sections"]
+    """`shapes` and `reference` there, for reported strains"""
+    half_shapes: Float[Array, "rods gauss strains halves modes"]
+    half_reference: Float[Array, "rods gauss 6 halves"]
+    """`shapes` and `reference` on pieces of half the length: for estimates of the error"""
+    length: Float[Array, "rods"]
+    """[m]"""
+    starts: Float[Array, "rods nodes"]
+    """Where the pieces start, as fractions of the length"""
+    constant: Float[Array, "rods 6"]
+    """The stress-free strain, where it is constant"""
+    links: tuple[tuple[int, ...], ...] = eqx.field(static=True)
+    """Links of the nodes"""
+    rods: tuple[int, ...] = eqx.field(static=True)
+    """Indices of the rods, in the order in which they were defined"""
+    elastic: bool = eqx.field(static=True)
+    """Whether some of their coordinates are not driven"""
+    gauss: tuple[float, ...] = eqx.field(static=True)
+    """Gauss points of a piece, as fractions"""
+    bases: tuple[Any, ...] = eqx.field(static=True)
+    points: tuple[tuple[float, ...], ...] = eqx.field(static=True)
+    functions: tuple[Any, ...] = eqx.field(static=True)
+    """For each rod: the bases of its strains, or the points of an imposed field; the stress-free strain as a function of X"""
 
     def section_strains(self, q: Float[Array, "rods modes"]) -> Float[Array, "rods sections 6"]:
         """All six strains at the root and at the nodes."""
-        own = (self.section_shapes * q[:, None, None, :]).sum(-1)
-        parts = [
-            self.section_reference[:, c] + (own[:, self.strains.index(c)] if c in self.strains else 0.0)
-            for c in range(6)
-        ]
+        return self._at_sections(q, self.section_reference)
+
+    def section_strain_rates(self, v: Float[Array, "rods modes"]) -> Float[Array, "rods sections 6"]:
+        """Rates of all six strains at the root and at the nodes."""
+        return self._at_sections(v, 0 * self.section_reference)
+
+    def _at_sections(self, x: Array, reference: Array) -> Array:
+        own = (self.section_shapes * x[:, None, None, :]).sum(-1)
+        parts = [reference[:, c] + (own[:, self.strains.index(c)] if c in self.strains else 0.0) for c in range(6)]
         return jnp.stack(parts, -1)
-
-    def energy(self, q: Float[Array, "rods modes"]) -> Float[Array, ""]:
-        """Elastic energy of all the rods [J]."""
-        return (self.stiffness * q[:, None] * q[:, :, None]).sum() / 2
-
-    def dissipated(self, v: Float[Array, "rods modes"]) -> Float[Array, ""]:
-        """Power that the damping of all the rods takes [W]."""
-        return (self.damping * v[:, None] * v[:, :, None]).sum()
 
 
 def pick_axis(

@@ -4,8 +4,8 @@ With g' = g xi^, the pose across a piece of length h is exp(psi), psi a Magnus s
 (order 4 or 6). The relative twist is T(psi) dpsi, T being the right-trivialised differential of exp. Everything is made of
 brackets of se(3) and of power series in the squared angle: no branches, no trigonometric functions.
 
-A vector of se(3) is here a dictionary from the components that are not zero to arrays over all the pieces at once. What a
-planar or an inextensible rod does not have is then never computed, and what is computed is arithmetic on long arrays.
+Here a vector of se(3) is a dictionary from its non-zero components to arrays over all pieces at once. Components that a
+planar or inextensible rod does not have are then never computed, and everything else is arithmetic on long arrays.
 """
 
 import math
@@ -28,7 +28,7 @@ GAUSS: dict[int, tuple[np.ndarray, np.ndarray]] = {
     6: (np.array([0.5 - _R15 / 10, 0.5, 0.5 + _R15 / 10]), np.array([5, 8, 5]) / 18),
 }
 
-TERMS = 11  # of the series in the squared angle: rounding remains for angles up to about 2 rad in one piece, 1e-9 at pi
+TERMS = 11  # of the series in the squared angle: accurate to rounding up to about 2 rad in one piece, to 1e-9 at pi
 
 
 # Screws
@@ -58,15 +58,15 @@ def _cross(a: Screw, b: Screw, from_a: int, from_b: int, to: int, out: Screw) ->
 
 
 def _keep(screw: Screw, one: Array) -> Screw:
-    """The same, but computed once: XLA would fuse it into everything that uses it, and compute it there many times over.
+    """The same, but computed once: XLA would fuse it into everything that uses it and recompute it there.
 
-    What it does not duplicate is what it calls expensive, such as a division; `one` are ones that it cannot know.
+    XLA does not duplicate operations that it considers expensive, such as divisions; `one`: ones that it cannot fold.
     """
     return {i: x / one for i, x in screw.items()}
 
 
 def _one(xi: Sequence[Screw]) -> Array:
-    """Strains that vary come last, so that the compiler does not fold this."""
+    """Ones that the compiler cannot fold: the last strain is one that varies."""
     return 1.0 + 0.0 * jax.lax.stop_gradient(list(xi[0].values())[-1])
 
 
@@ -92,7 +92,7 @@ def cobracket(eta: Screw, F: Screw) -> Screw:
 
 
 def increment(xi: Sequence[Screw], h: Any) -> Screw:
-    """psi of the pieces. As frames are multiplied on the right, brackets have the opposite sign of the usual formulas."""
+    """psi of the pieces. Frames multiply on the right, so brackets have the opposite sign to the usual formulas."""
     if len(xi) == 2:
         return _add((h / 2, _add((None, xi[0]), (None, xi[1]))), (_R3 / 12 * h**2, bracket(xi[0], xi[1])))
     a = _add((h, xi[1]))
@@ -142,7 +142,7 @@ class Bent(NamedTuple):
     - `sines`: sin t / t, (1 - cos t) / t^2, (t - sin t) / t^3.
     - `parts`: T1 to T4 of T = 1 - T1 ad + T2 ad^2 - T3 ad^3 + T4 ad^4, which ends there because ad (ad^2 + t^2)^2 = 0.
 
-    Both are () without any rotation.
+    Both are () if there is no rotation.
     """
 
     xi: list[Screw]
@@ -153,7 +153,7 @@ class Bent(NamedTuple):
 
 
 def bend(xi: list[Screw], h: Array) -> Bent:
-    """Everything that depends on the configuration alone."""
+    """Everything that depends only on the configuration."""
     one = _one(xi)
     return _bent(xi, _keep(increment(xi, h), one), one)
 
@@ -171,19 +171,19 @@ def _bent(xi: list[Screw], psi: Screw, one: Array) -> Bent:
 
 
 def pose(bent: Bent, shape: tuple[int, ...]) -> tuple[Array, Array]:
-    """exp(psi) of pieces in an array of a shape: rotations (*shape, 3, 3) and positions (*shape, 3)."""
+    """exp(psi) of pieces in an array of the given shape: rotations (*shape, 3, 3) and positions (*shape, 3)."""
     psi = bent.psi
     linear = {i: psi[i] for i in range(3) if i in psi}
     if not bent.sines:
         return jnp.broadcast_to(jnp.eye(3), (*shape, 3, 3)), columns([linear.get(i, 0.0) for i in range(3)], shape)
     a, b, c = bent.sines
-    turn = {i: psi[i] for i in (3, 4, 5) if i in psi}
+    turn: Screw = {i: psi[i] for i in (3, 4, 5) if i in psi}
     once: Screw = {}
     twice: Screw = {}
     _cross(turn, linear, 3, 0, 0, once)
     _cross(turn, once, 3, 0, 0, twice)
     p = _add((None, linear), (b, once), (c, twice))
-    w = [turn.get(3 + i) for i in range(3)]
+    w: list[Any] = [turn.get(3 + i) for i in range(3)]
     entries = []
     for i in range(3):
         for j in range(3):
@@ -205,7 +205,8 @@ def pose(bent: Bent, shape: tuple[int, ...]) -> tuple[Array, Array]:
 def columns(parts: Sequence[Any], shape: tuple[int, ...]) -> Array:
     """Arrays over pieces (or numbers) stacked along a new last axis.
 
-    On a CPU by a loop: what enters a loop is computed once, before, while a plain stack would compute it element by element.
+    On a CPU by a loop, whose inputs are computed once, beforehand; a plain stack would recompute them for every
+    element.
     """
     lanes = [jnp.broadcast_to(x, shape) for x in parts]
     if unrolled(2) > 1:
@@ -252,7 +253,7 @@ def bias(bent: Bent, rate: list[Screw], h: Array) -> Screw:
     free = [{i: x[i] for i in r} for x, r in zip(xi, rate)]
     first = _keep(_increment_rate(xi, rate, h), bent.one)
     second = jax.jvp(lambda free: _increment_rate([{**x, **f} for x, f in zip(xi, free)], rate, h), (free,), (rate,))[1]
-    # d/dt T(psi) psi' = T psi'' + T' psi', where psi'' is what the brackets of the rates make
+    # d/dt T(psi) psi' = T psi'' + T' psi', where psi'' comes from the brackets of the rates
     still = {i: x for i, x in bent.psi.items() if i not in first}
 
     def turned(moving):

@@ -1,4 +1,4 @@
-"""What a rod is made of: stiffness, damping and inertia per length, from its material and section or as they are given."""
+"""Stiffness, damping and inertia of a rod per unit length, from its material and section or as given."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
@@ -17,8 +17,8 @@ TOLERANCE = 1e-9  # relative, for entries that must be equal
 
 
 def refuse_unused(rod: "Rod", what: str) -> None:
-    """Refuses arguments that nothing would use beside the others: what was meant by them is not known."""
-    given = [x for x in ("E", "G", "density", "inertia", "modes", "section") if getattr(rod, x) is not None]
+    """Rejects arguments that would have no effect beside the others, since their intent is unclear."""
+    given = [x for x in ("E", "G", "density", "inertia", "mass", "modes", "section") if getattr(rod, x) is not None]
     given += [x for x in ("stiffness", "damping") if not is_zero(getattr(rod, x))]
     given += ["basis"] if rod.basis != "legendre" else []
 
@@ -36,6 +36,8 @@ def refuse_unused(rod: "Rod", what: str) -> None:
         refuse(("E", "G"), "its stiffness is given")
     if "inertia" in given:
         refuse(("density",), "its inertia is given")
+    else:
+        refuse(("mass",), "its inertia is not given")
     if "section" not in given and "inertia" in given:  # without both, it cannot be built anyway
         refuse(("E", "G"), "it has no section")
     if "E" not in given:
@@ -49,7 +51,7 @@ def is_zero(value: Any) -> bool:
 
 
 def matrix(given: Any, X: Any, what: str) -> Any:
-    """(6, 6) at an abscissa X [m], of what is given as (6,), (6, 6) or a function of X."""
+    """The matrix (6, 6) at an abscissa X [m], from one given as (6,), (6, 6) or a function of X."""
     value = given(X) if callable(given) else given
     value = value if is_traced(value) else np.asarray(value, dtype=float)
     if value.shape == (6,):
@@ -62,7 +64,7 @@ def matrix(given: Any, X: Any, what: str) -> Any:
 
 
 def _symmetric(value: Any, what: str, low: str) -> Any:
-    """The matrix, refused if it is not symmetric or has a negative eigenvalue."""
+    """The matrix, checked to be symmetric and without negative eigenvalues."""
     if not is_traced(value):
         if np.abs(value - value.T).max() > TOLERANCE * np.abs(value).max():
             raise ModelError(f"{what} is not symmetric.")
@@ -89,7 +91,7 @@ def hooke(rod: "Rod", section: Section | None, X: Any, what: str) -> Any:
 
 
 def viscous(mu: Any, H: Any, X: Any, what: str) -> Any:
-    """D of (2.13): a time constant times H, or as it is given."""
+    """D of (2.13): a time constant times H, or as given."""
     if np.ndim(mu) == 0 and not callable(mu):
         if not is_traced(mu) and (not np.isfinite(mu) or mu < 0):
             raise ModelError(f"damping of {what} = {mu} s; it must not be negative.")
@@ -97,22 +99,34 @@ def viscous(mu: Any, H: Any, X: Any, what: str) -> Any:
     return _symmetric(matrix(mu, X, f"damping of {what}"), f"damping of {what}", "is negative in some strain")
 
 
-def inertial(rod: "Rod", section: Section | None, X: Any, dX: Any, what: str) -> tuple[Any, Any, Any]:
-    """Mass, centre and inertia about it of a length dX [m] at X."""
+def inertial(rod: "Rod", section: Section | None, X: Any, dX: Any, what: str) -> tuple[Any, Any, Any, Any]:
+    """Mass, centre of mass and inertia about it of a length dX [m] at X, and the weightless inertia (6, 6) or None."""
     if rod.inertia is not None:
-        return _given_inertia(matrix(rod.inertia, X, f"inertia of {what}"), dX, what)
+        M = matrix(rod.inertia, X, f"inertia of {what}")
+        return _given_inertia(M, dX, what) if rod.mass is None else _weighing(M, rod.mass, X, dX, what)
     if section is None or rod.density is None:
         raise ModelError(f"{what} needs a section and a density, or its inertia.")
     positive(rod.density, f"density of {what}", "kg/m^3")
     Iy, Iz = section.moments
     inertia = diagonal([rod.density * dX * x for x in (Iy + Iz, Iy, Iz)])
-    return rod.density * section.area * dX, np.zeros(3), inertia
+    return rod.density * section.area * dX, np.zeros(3), inertia, None
 
 
-def _given_inertia(M: Any, dX: Any, what: str) -> tuple[Any, Any, Any]:
-    """The same from the matrix per length, which must be that of a rigid section: [[m 1, -S^], [S^, J]] (2.11).
+def _weighing(M: Any, mass: Any, X: Any, dX: Any, what: str) -> tuple[Any, Any, Any, Any]:
+    """The same from any symmetric positive matrix per unit length, of which a mass at the centre has weight."""
+    _symmetric(M, f"inertia of {what}", "is not positive")
+    m = mass(X) if callable(mass) else mass
+    if not is_traced(m) and not (np.ndim(m) == 0 and np.isfinite(m) and m >= 0):
+        raise ModelError(f"mass of {what} = {m} kg/m; it must be a number of at least 0.")
+    xp = jnp if is_traced(M) or is_traced(m) else np
+    heavy = xp.concatenate([m * np.ones(3), np.zeros(3)])
+    return m * dX, np.zeros(3), np.zeros((3, 3)), (M - xp.diag(heavy)) * dX
 
-    A traced one that is not becomes NaN.
+
+def _given_inertia(M: Any, dX: Any, what: str) -> tuple[Any, Any, Any, Any]:
+    """The same from the matrix per unit length, which must be that of a rigid section: [[m 1, -S^], [S^, J]] (2.11).
+
+    The mass becomes NaN if a traced matrix is not.
     """
     xp = jnp if is_traced(M) else np
     m, S = M[0, 0], xp.stack([M[5, 1], M[3, 2], M[4, 0]])
@@ -127,10 +141,11 @@ def _given_inertia(M: Any, dX: Any, what: str) -> tuple[Any, Any, Any]:
         i, j = np.unravel_index(int(np.argmax(off)), (6, 6))
         raise ModelError(
             f"inertia of {what}: the entry ({ENTRIES[i]}, {ENTRIES[j]}) = {M[i, j]:g} would not be used; a rigid section of "
-            f"the mass per length (Vx, Vx) = {m:g} kg/m and its first moments has {used[i, j]:g} there."
+            f"the mass per length (Vx, Vx) = {m:g} kg/m and its first moments has {used[i, j]:g} there; for any other "
+            "inertia, give the part that has weight as mass [kg/m]."
         )
     K = hat / m
-    return m * dX, S / m, (J + m * K @ K) * dX
+    return m * dX, S / m, (J + m * K @ K) * dX, None
 
 
 def diagonal(parts: Sequence[Any]) -> Any:

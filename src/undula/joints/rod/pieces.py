@@ -1,11 +1,12 @@
-"""What the pieces of a rod can represent: a turn of at most pi between two nodes.
+"""Limit of what the pieces of a rod can represent: a rotation of at most pi between two nodes.
 
-The exponential of a piece is a power series in its squared angle, to rounding up to about 2 rad and to 1e-9 at pi; further on
-it becomes wrong without a limit. These checks work on numbers, outside of what is compiled.
+The exponential of a piece is a power series in its squared angle, accurate to rounding up to about 2 rad and to 1e-9 at
+pi; beyond that, the error grows without limit. These checks work on numbers, outside compiled functions.
 """
 
 import math
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import Any
 
 import jax
 import numpy as np
@@ -14,14 +15,11 @@ from undula.core.errors import UndulaError, is_traced
 from undula.joints.rod import magnus
 from undula.joints.rod.group import RodGroup
 
-if TYPE_CHECKING:
-    from undula.model.system import System
-
-MOST_TURN = math.pi  # of a piece [rad]
+MAX_TURN = math.pi  # of a piece [rad]
 
 
 def piece_turns(group: RodGroup, q: np.ndarray) -> np.ndarray:
-    """(..., rods, pieces): by how much the pieces turn [rad] in configurations (..., nq)."""
+    """(..., rods, pieces): rotation angles of the pieces [rad] in configurations (..., nq)."""
     own = q[..., q.shape[-1] - group.total :][..., np.array(group.coordinates)]
     field = np.einsum("rgsnm,...rm->...rgsn", np.asarray(group.shapes), own)
     reference = np.asarray(group.reference)
@@ -37,13 +35,16 @@ def piece_turns(group: RodGroup, q: np.ndarray) -> np.ndarray:
     return np.sqrt(sum((np.broadcast_to(psi[c], shape) ** 2 for c in (3, 4, 5) if c in psi), np.zeros(shape)))
 
 
-def overwound(system: "System", q: np.ndarray) -> tuple[int, str] | None:
-    """Of configurations (samples, nq): the first one in which a piece of a rod turns too far, and words on that piece."""
-    names = {links[0]: name for name, links in system.rod_links.items()}
+def overwound(groups: Sequence[RodGroup], names: Sequence[str], q: np.ndarray) -> tuple[int, str] | None:
+    """The first of the configurations (samples, nq) in which a piece of a rod turns too far, with a description; else
+    None.
+
+    `names`: of the rods, in the order in which they were defined.
+    """
     found = None
-    for group in system.rods:
+    for group in groups:
         turns = piece_turns(group, q)
-        beyond = np.asarray((turns > MOST_TURN).any(axis=(1, 2)))
+        beyond = np.asarray((turns > MAX_TURN).any(axis=(1, 2)))
         k = int(np.argmax(beyond))
         if beyond[k] and (found is None or k < found[0]):
             rod, piece = np.unravel_index(int(np.argmax(turns[k])), turns.shape[1:])
@@ -51,17 +52,19 @@ def overwound(system: "System", q: np.ndarray) -> tuple[int, str] | None:
             found = (
                 k,
                 (
-                    f"piece {piece + 1} of {turns.shape[2]} of the rod '{names[group.links[rod][0]]}', between X = "
+                    f"piece {piece + 1} of {turns.shape[2]} of the rod '{names[group.rods[rod]]}', between X = "
                     f"{X[piece]:.4g} and {X[piece + 1]:.4g} m, turns by {turns[k, rod, piece]:.4g} rad"
                 ),
             )
     return found
 
 
-def refuse_overwound(system: "System", q: Any, what: str, error: type[UndulaError] = UndulaError) -> None:
-    """Refuses a configuration in which a piece of a rod turns by more than pi; one that is traced is not checked."""
-    if not system.rods or is_traced(q) or any(is_traced(x) for x in jax.tree.leaves(system.rods)):
+def refuse_overwound(
+    groups: Sequence[RodGroup], names: Sequence[str], q: Any, what: str, error: type[UndulaError] = UndulaError
+) -> None:
+    """Rejects a configuration in which a piece of a rod turns by more than pi; a traced one is not checked."""
+    if not groups or is_traced(q) or any(is_traced(x) for x in jax.tree.leaves(groups)):
         return
-    found = overwound(system, np.asarray(q)[None])
+    found = overwound(groups, names, np.asarray(q)[None])
     if found is not None:
         raise error(f"{what}: {found[1]}; a piece can turn by at most pi: use more nodes, or a smaller strain.")

@@ -1,4 +1,4 @@
-"""Cross sections: area and second moments, from which a rod's stiffness and inertia follow with its material."""
+"""Cross sections: area and second moments, which with the material give a rod's stiffness and inertia."""
 
 import abc
 import math
@@ -14,13 +14,13 @@ from undula.core.errors import ModelError, is_traced, positive, positive_or_nan
 class Section(abc.ABC):
     """A section about its centre: y and z are its principal axes, x is along the rod.
 
-    Sizes that are not positive are refused; where they are traced, they become NaN.
+    Sizes that are not positive are rejected; traced ones become NaN.
     """
 
     @property
     @abc.abstractmethod
     def area(self) -> Any:
-        """[m^2]"""
+        """Area [m^2]."""
 
     @property
     @abc.abstractmethod
@@ -30,28 +30,28 @@ class Section(abc.ABC):
     @property
     @abc.abstractmethod
     def outline(self) -> tuple[Any, Any]:
-        """Half widths along y and z [m]: for drawings, and to see whether a tendon lies inside."""
+        """Half widths along y and z [m]: for drawings, and to check that tendons lie inside."""
 
     @property
     def torsion(self) -> Any:
-        """Constant of torsion [m^4]: the polar moment, as in (2.10), unless a section knows better."""
+        """Torsion constant [m^4]: the polar moment, as in (2.10), unless a section overrides it."""
         Iy, Iz = self.moments
         return Iy + Iz
 
     @property
     def corners(self) -> bool:
-        """Whether it fills the rectangle of its outline, and not the ellipse."""
+        """Whether it fills the rectangle of its outline rather than the ellipse."""
         return False
 
 
 def _keep(section: Section, field: str, value: Any) -> None:
-    """Sets a field of a frozen section while it is made."""
+    """Sets a field of a frozen section during its construction."""
     object.__setattr__(section, field, value)
 
 
 @dataclass(frozen=True)
 class Circle(Section):
-    """A full circle of a `diameter` [m]."""
+    """A solid circle of given `diameter` [m]."""
 
     diameter: Any
 
@@ -74,7 +74,7 @@ class Circle(Section):
 
 @dataclass(frozen=True)
 class Annulus(Circle):
-    """A tube of an outer `diameter` and an `inner` one [m]."""
+    """A tube of given outer `diameter` and `inner` diameter [m]."""
 
     inner: Any
 
@@ -98,7 +98,7 @@ class Annulus(Circle):
 
 @dataclass(frozen=True)
 class _Oblong(Section):
-    """What has a `width` along y and a `height` along z [m]."""
+    """A section with a `width` along y and a `height` along z [m]."""
 
     width: Any
     height: Any
@@ -113,7 +113,7 @@ class _Oblong(Section):
 
 
 class Rectangle(_Oblong):
-    """A rectangle of a `width` along y and a `height` along z [m]; Saint-Venant's constant of torsion."""
+    """A rectangle of `width` along y and `height` along z [m]; Saint-Venant's torsion constant."""
 
     @property
     def area(self):
@@ -137,7 +137,7 @@ class Rectangle(_Oblong):
 
 
 class Ellipse(_Oblong):
-    """An ellipse of a `width` along y and a `height` along z (full axes) [m]; Saint-Venant's constant of torsion."""
+    """An ellipse of `width` along y and `height` along z (full axes) [m]; Saint-Venant's torsion constant."""
 
     @property
     def area(self):
@@ -155,7 +155,7 @@ class Ellipse(_Oblong):
 
 @dataclass(frozen=True)
 class GivenSection(Section):
-    """A section by its numbers: `A` [m^2], `Iy`, `Iz` and `J` (torsion) [m^4]; `size`: half widths [m] to draw."""
+    """A section by its properties: `A` [m^2], `Iy`, `Iz` and `J` (torsion) [m^4]; `size`: half widths [m] to draw."""
 
     A: Any
     Iy: Any

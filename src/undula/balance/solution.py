@@ -1,0 +1,107 @@
+"""Accelerations, efforts and reactions at an instant, each coordinate in its role."""
+
+from typing import Any, NamedTuple
+
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, Int
+
+from undula.balance.balance import Balance
+from undula.balance.look import Held, hold, moved
+from undula.balance.reduced import multipliers, reduced_accelerations, slip_forces
+from undula.balance.unconstrained import tree_dynamics
+from undula.model.prepare import Prepared, prepare
+from undula.model.state import Acceleration, State
+from undula.model.system import System
+from undula.numerics.pick import pick
+from undula.numerics.small import matvec, tmatvec
+from undula.tree.snapshot import Snapshot, move
+
+
+class Solution(NamedTuple):
+    """Accelerations, efforts and reactions.
+
+    - `state`: the state, with driven coordinates set by their laws and velocities that satisfy the constraints.
+    - `acceleration`: of the base (6,) and the coordinates (nv,).
+    - `efforts`: (nv,) of the actuators: computed for driven, given for forced, zero for free coordinates [N m or N].
+    - `base_wrench`: (6,) exerted by the world on the reference body, in its frame, besides reactions and given wrenches;
+      zero in a free base's directions.
+    - `reactions`: (rows,) multipliers of the constraints [N or N m]: the power of lambda is lambda times the row's velocity.
+    - `power_rows`, `power_slip`: power [W] of the rows that impose a motion (driven wheels), and of those that slip.
+    - `residual`: largest violation of a constraint, position or velocity; `rank` of the rows over the unknown velocities.
+    """
+
+    state: State
+    acceleration: Acceleration
+    efforts: Float[Array, "nv"]
+    base_wrench: Float[Array, "6"]
+    reactions: Float[Array, "rows"]
+    residual: Float[Array, ""]
+    rank: Int[Array, ""]
+    power_rows: Float[Array, ""]
+    power_slip: Float[Array, ""]
+
+
+def hybrid_dynamics(system: System, t: Any, state: State) -> Solution:
+    """Accelerations, efforts and reactions of a system at time t [s], each coordinate in its role.
+
+    **Arguments:**
+
+    - `state`: the entries of driven coordinates are replaced by their laws. Velocities are projected onto the rows.
+    """
+    return solved(prepare(system), t, state)
+
+
+def solved(prepared: Prepared, t: Any, state: State) -> Solution:
+    """The same for a prepared system."""
+    if not prepared.system.constrained:
+        found = tree_dynamics(prepared, t, state)
+        return unconstrained_solution(found.snap.state, found.acceleration, found.efforts, found.wrench)
+    held = hold(prepared, t, state)
+    snap = moved(prepared, held)
+    acceleration = reduced_accelerations(prepared, held, snap)
+    return with_efforts(prepared, held, snap, acceleration)[0]
+
+
+def unconstrained_solution(state: State, acceleration: Acceleration, efforts: Array, wrench: Array) -> Solution:
+    """The solution of a system without constraints."""
+    zero = jnp.zeros(())
+    return Solution(state, acceleration, efforts, wrench, jnp.zeros(0), zero, jnp.zeros((), int), zero, zero)
+
+
+def with_efforts(
+    prepared: Prepared,
+    held: Held,
+    snap: Snapshot,
+    acceleration: Acceleration,
+    external: Float[Array, "links 6"] | None = None,
+    strained: Float[Array, "nv"] | None = None,
+) -> tuple[Solution, Balance, Float[Array, "links 6"]]:
+    """Reactions, efforts and powers for given accelerations; the balance; the wrenches between the links.
+
+    `external`: additional wrenches on the links, in their frames, e.g. those of contacts; `strained`: additional efforts.
+    """
+    top = prepared.system.topology
+    snap = move(prepared, snap._replace(known=acceleration), snap.field)
+    balance = Balance.of(prepared, snap).pushed(external, strained)
+    push, slips = slip_forces(prepared, snap)
+    u = snap.state.velocity
+    F = balance.link_wrenches()
+    whole = balance.needed(F) - push
+    given = jnp.concatenate([jnp.zeros(6), balance.given()])
+    lambdas = multipliers(prepared, held.space, pick(whole - given, top.unknown))
+    whole = whole - tmatvec(held.rows.A, lambdas)
+    base = whole[:6] * ~np.isin(np.arange(6), top.base_directions)
+    efforts = jnp.where(top.driven, whole[6:], given[6:])
+    reactions = jnp.concatenate([lambdas, slips])
+    powers = (lambdas * matvec(held.rows.A, u)).sum(), (push * u).sum()
+    found = Solution(snap.state, acceleration, efforts, base, reactions, held.residual, held.space.rank, *powers)
+    return found, balance, F
+
+
+def reaction_kernel(system: System, state: State, t: Any = 0.0) -> Float[Array, "rows rows"]:
+    """Self-stresses: rows that span all lambda without effect on the accelerations (zero rows are padding).
+
+    Adding any of them to the reactions gives another solution; they only stress the system.
+    """
+    return hold(prepare(system), t, state).space.left

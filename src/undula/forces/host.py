@@ -1,0 +1,72 @@
+"""Forces from an external program, called once per step on the host."""
+
+from collections.abc import Callable
+from typing import Any, ClassVar
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+from undula.core.errors import ModelError, UndulaError
+from undula.elements.force import ForceModel
+from undula.elements.site import Site, as_site
+from undula.elements.view import View
+
+
+class HostForce(ForceModel):
+    """Wrenches computed once per step by a Python function, e.g. another solver, a measurement or a table.
+
+    They are held constant over each step. Differentiating through them raises an error.
+
+    **Arguments:**
+
+    - `function` (t, positions (s, 3) [m], rotations (s, 3, 3), twists (s, 6) [m/s, rad/s]) -> wrenches (s, 6) [N, N m] in the
+      frames of the sites: NumPy in, NumPy out. It is called at the start of a run and after every step.
+    - `sites`: body names or sites.
+    """
+
+    function: Callable[..., Any] = eqx.field(static=True)
+    stiff: ClassVar[bool] = False
+    count: int = eqx.field(static=True)
+
+    def __init__(self, function: Callable[..., Any], sites: tuple[str | Site, ...], name: str | None = None):
+        places = (sites,) if isinstance(sites, str | Site) else tuple(sites)
+        if not callable(function) or not places:
+            raise ModelError("a host force needs a function and at least one site.")
+        self.name, self.coordinates = name, ()
+        self.sites = tuple(as_site(x, "a host force") for x in places)
+        self.function, self.count = function, len(self.sites)
+
+    def start(self):
+        return jnp.zeros((self.count, 6))
+
+    def update(self, at: View, dt: Any) -> Float[Array, "s 6"]:
+        p, R, twist = (jnp.stack([getattr(s, what) for s in at.sites]) for what in ("p", "R", "twist"))
+        return _called(self.function, self.count, at.t, p, R, twist)
+
+    def wrench(self, at):
+        return at.z
+
+
+def _called(function: Callable[..., Any], count: int, *args: Array) -> Float[Array, "s 6"]:
+    shape = jax.ShapeDtypeStruct((count, 6), jnp.result_type(float))
+
+    @jax.custom_jvp
+    def call(*args):
+        return jax.pure_callback(lambda *x: _checked(function(*map(np.asarray, x)), count), shape, *args,
+                                 vmap_method="sequential")  # fmt: skip
+
+    @call.defjvp
+    def refuse(primals, tangents):
+        raise UndulaError("a host force cannot be differentiated: its function is called outside JAX.")
+
+    return call(*args)
+
+
+def _checked(value: Any, count: int) -> np.ndarray:
+    out = np.asarray(value, dtype=float).reshape(-1)
+    if out.size != 6 * count:
+        raise UndulaError(f"the function of a host force returned {out.size} numbers; it must be {count} times 6.")
+    return out.reshape(count, 6)

@@ -1,0 +1,2 @@
+from .joint import Joint as Joint
+from .kind import Kind as Kind, kind_of_pose as kind_of_pose

@@ -1,0 +1,369 @@
+"""From the definition of a rod to arrays: nodes, quadratures, strains of unit coordinates, inertia, stiffness."""
+
+from collections.abc import Sequence
+from functools import cached_property
+from itertools import pairwise
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from undula.core.errors import ModelError, as_vector, is_traced, positive
+from undula.core.shapes import ALONG_X, Shape
+from undula.joints.rod.basis import COMPONENTS, bases, components
+from undula.joints.rod.group import RodGroup
+from undula.joints.rod.imposed import StrainField
+from undula.joints.rod.magnus import GAUSS
+from undula.joints.rod.material import hooke, inertial, refuse_unused, viscous
+from undula.joints.rod.quadrature import gauss, radau
+from undula.joints.rod.rod import Rod
+from undula.joints.rod.sections import Rectangle, Section
+from undula.laws.law import Law
+
+SAME = 1e-12  # fractions of a rod's length that differ by less are considered equal
+
+
+class RodPlan:
+    """The arrays of one rod.
+
+    `extra`: abscissae [m] of additional nodes, which carry bodies and have no weight in the quadrature.
+    """
+
+    def __init__(self, name: str, rod: Rod, extra: Sequence[float] = ()):
+        self.name, self.rod = name, rod
+        what = f"the rod '{name}'"
+        positive(rod.length, f"length of {what}", "m")
+        if rod.order not in GAUSS:
+            raise ModelError(f"order of {what} = {rod.order}; it must be 4 or 6.")
+        for field in ("rest", "mimic"):
+            if getattr(rod, field) not in (0.0, None):
+                raise ModelError(
+                    f"{field} of {what} has no effect; use reference for a rod that is not straight at rest."
+                )
+        if not (rod.section is None or callable(rod.section) or isinstance(rod.section, Section)):
+            raise ModelError(f"section of {what} = {rod.section!r}; it must be a section, e.g. Circle(0.01).")
+        refuse_unused(rod, what)
+        self.strains = components(rod.strains, what)
+        if rod.strain is None:
+            self.bases = bases(self.strains, rod.modes, rod.basis, what)
+            breaks = sorted({0.0, 1.0, *(round(x, 12) for basis in self.bases for x in basis.breaks)})
+            max_modes = max(b.count for b in self.bases)
+        else:
+            if rod.motion is not None or rod.effort is not None:
+                raise ModelError(f"{what} has an imposed strain, so it cannot have another motion or an effort.")
+            self.bases, breaks, max_modes = (), [0.0, 1.0], 1
+        pieces = len(breaks) - 1
+        count = max(10, 2 * max_modes + 6) if pieces == 1 else 3 * pieces
+        count = count if rod.nodes is None else rod.nodes
+        if rod.strain is not None and rod.nodes is None:
+            count = 20
+        if isinstance(count, bool) or count != int(count) or count < 1:
+            raise ModelError(f"nodes of {what} = {count}; it must be a whole number of at least 1.")
+        if count < max(pieces, max_modes if pieces == 1 else pieces):
+            raise ModelError(
+                f"nodes of {what} = {count}; a basis of {max_modes} functions on {pieces} pieces needs at least "
+                f"{max(max_modes, pieces)}."
+            )
+        share = [count // pieces + (k < count % pieces) for k in range(pieces)]
+        at, parts = [], []
+        for lo, hi, n in zip(breaks, breaks[1:], share):
+            x, w = radau(n)
+            at.append(lo + (hi - lo) * x)
+            parts.append((hi - lo) * w)
+        nodes, weights = np.concatenate(at), np.concatenate(parts)  # as fractions of the length
+        nodes[-1] = 1.0
+        more = [s for s in sorted(X / float(rod.length) for X in extra) if np.abs(nodes - s).min() > SAME]
+        order = np.argsort(np.concatenate([nodes, more]), kind="stable")
+        self.nodes = np.concatenate([nodes, more])[order]
+        self.weights = np.concatenate([weights, np.zeros(len(more))])[order]
+        self.extra = order >= len(nodes)  # which nodes are additional ones
+        self.pieces = np.diff(np.concatenate([[0.0], self.nodes]))
+        points, self.gauss_weights = GAUSS[rod.order]
+        self.places = (
+            np.concatenate([[0.0], self.nodes[:-1]])[:, None] + self.pieces[:, None] * points
+        )  # (nodes, gauss)
+        # a quadrature for stiffness that is exact for the basis, piece by piece
+        x, w = gauss(max_modes + 4 if pieces == 1 else 6)
+        self._fine = np.concatenate([lo + (hi - lo) * x for lo, hi in pairwise(breaks)])
+        self._fine_weights = np.concatenate([(hi - lo) * w for lo, hi in pairwise(breaks)])
+
+    # Coordinates
+
+    @property
+    def count(self) -> int:
+        return self.places.size * len(self.strains) if self.rod.strain is not None else sum(b.count for b in self.bases)
+
+    @cached_property
+    def coordinate_names(self) -> tuple[str, ...]:
+        if self.rod.strain is not None:
+            n = self.places.size
+            return tuple(f"{self.name}.{COMPONENTS[c]}{k + 1}" for c in self.strains for k in range(n))
+        return tuple(
+            f"{self.name}.{COMPONENTS[c]}{k + 1}" for c, b in zip(self.strains, self.bases) for k in range(b.count)
+        )
+
+    @property
+    def units(self) -> tuple[str, ...]:
+        each = [self.places.size] * len(self.strains) if self.rod.strain is not None else [b.count for b in self.bases]
+        return tuple("1" if c < 3 else "1/m" for c, n in zip(self.strains, each) for _ in range(n))
+
+    @property
+    def law(self) -> Law | None:
+        """The motion of an imposed strain field."""
+        if self.rod.strain is None:
+            return None
+        X = jnp.asarray(self.places.reshape(-1) * self.rod.length)
+        self._check_field(X)
+        return StrainField(self.rod.strain, X, jnp.asarray(self._reference(self.places.reshape(-1))), self.strains)
+
+    def _check_field(self, X: Any) -> None:
+        """Rejects an imposed field of the wrong shape, or with strains that the rod does not have."""
+        what, strain = f"strain of the rod '{self.name}'", self.rod.strain
+        assert strain is not None
+        try:
+            shape = jax.eval_shape(lambda: jnp.asarray(strain(X[0], jnp.zeros(())), dtype=float)).shape
+        except Exception as error:
+            reason = str(error).partition("\n")[0]
+            raise ModelError(f"{what} cannot be computed: {reason}") from error
+        if shape != (6,):
+            raise ModelError(f"{what} has the shape {shape}; it must be (6,): Gx, Gy, Gz, Kx, Ky, Kz.")
+        if is_traced(X):
+            return
+        blocked = [c for c in range(6) if c not in self.strains]
+        values = np.array([np.asarray(strain(x, jnp.zeros(()))) for x in (X[0], X[-1])])
+        away = np.abs(values - np.asarray(self._reference(self.places.reshape(-1)))[[0, -1]])[:, blocked]
+        if blocked and away.max() > 1e-12:
+            names = ", ".join(COMPONENTS[c] for c in blocked)
+            raise ModelError(f"{what} differs from the reference in strains that it does not have ({names}).")
+
+    def _shapes(self, s: np.ndarray) -> np.ndarray:
+        """(points, 6, count) strains of unit coordinates at fractions s of the length."""
+        out = np.zeros((len(s), 6, sum(b.count for b in self.bases)))
+        k = 0
+        for c, basis in zip(self.strains, self.bases):
+            out[:, c, k : k + basis.count] = basis.values(s).T
+            k += basis.count
+        return out
+
+    def shapes(self) -> np.ndarray:
+        """(nodes, gauss, 6, count)."""
+        n, g = self.places.shape
+        if self.rod.strain is None:
+            return self._shapes(self.places.reshape(-1)).reshape(n, g, 6, -1)
+        unit = np.eye(n * g).reshape(n, g, n * g)
+        out = np.zeros((n, g, 6, self.count))
+        for k, c in enumerate(self.strains):
+            out[:, :, c, k * n * g : (k + 1) * n * g] = unit
+        return out
+
+    # Sections
+
+    @property
+    def length(self) -> Any:
+        return self.rod.length
+
+    def node_at(self, X: Any) -> int | None:
+        """The node at an abscissa [m]; None if there is none."""
+        near = np.abs(self.nodes - X / self.rod.length)
+        return int(np.argmin(near)) if near.min() <= SAME else None
+
+    def piece_before(self, X: float) -> dict[str, Any]:
+        """The part before X [m] of the piece that contains X: index, arrays of `Pieces`, arrays for the strain at X."""
+        s = X / self.rod.length
+        starts = np.concatenate([[0.0], self.nodes[:-1]])
+        k = int(np.searchsorted(starts, s, side="right")) - 1
+        at = starts[k] + (s - starts[k]) * GAUSS[self.rod.order][0]
+        end = np.clip(np.array([s]), 1e-12, 1 - 1e-12)
+        return dict(
+            piece=k,
+            shapes=self._own_shapes(at)[:, :, None],
+            reference=np.asarray(self._reference(at))[:, :, None],
+            steps=np.array([X - starts[k] * self.rod.length]),
+            end_shapes=self._own_shapes(end)[0],
+            end_reference=np.asarray(self._reference(end))[0],
+        )
+
+    def _own_shapes(self, s: Any) -> Any:
+        """(points, strains, count): unblocked strains of unit coordinates."""
+        if self.rod.strain is not None:
+            return self._interpolated(s).transpose(1, 0, 2)
+        return self._shapes(s)[:, list(self.strains)]
+
+    @property
+    def reference_function(self) -> Any:
+        """The stress-free strain as a function of X, or None if it is constant."""
+        return self.rod.reference if callable(self.rod.reference) else None
+
+    def anywhere(self) -> dict[str, Any]:
+        """Arrays of the rod that are needed if X is not known in advance: its length, where its pieces start, as
+        fractions,
+        and its stress-free strain, if that is constant."""
+        constant = np.zeros(6) if callable(self.rod.reference) else self._reference(np.zeros(1))[0]
+        return dict(length=self.rod.length, starts=np.concatenate([[0.0], self.nodes[:-1]]), constant=constant)
+
+    @property
+    def points(self) -> tuple[float, ...]:
+        """Fractions of the length at which an imposed field is given; () without one."""
+        return tuple(float(x) for x in self.places.reshape(-1)) if self.rod.strain is not None else ()
+
+    @property
+    def gauss(self) -> tuple[float, ...]:
+        """Gauss points of a piece, as fractions."""
+        return tuple(float(x) for x in GAUSS[self.rod.order][0])
+
+    # Fields along the rod
+
+    def _reference(self, s: np.ndarray) -> Any:
+        """(points, 6) stress-free strains."""
+        if callable(self.rod.reference):
+            return _stack([jnp.asarray(self.rod.reference(x * self.rod.length), dtype=float) for x in s], 6)
+        value = as_vector(self.rod.reference, 6, f"reference of the rod '{self.name}'")
+        return jnp.broadcast_to(value, (len(s), 6)) if is_traced(value) else np.tile(value, (len(s), 1))
+
+    @property
+    def present(self) -> tuple[int, ...]:
+        """Strains that are not identically zero."""
+        reference = self._reference(self.places.reshape(-1))
+        bent = range(6) if is_traced(reference) else np.flatnonzero(np.any(reference != 0, axis=0))
+        return tuple(sorted({*self.strains, *(int(c) for c in bent)}))
+
+    def section(self, X: Any) -> Section | None:
+        """The section at an abscissa [m]; None if the rod has none."""
+        return self.rod.section(X) if callable(self.rod.section) else self.rod.section
+
+    def hooke(self, X: Any) -> Any:
+        """Stiffness (6, 6) per length at an abscissa [m]: stress over strain [N, N m, N m^2]."""
+        return hooke(self.rod, self.section(X), X, f"the rod '{self.name}'")
+
+    def stiffness(self) -> tuple[Any, Any]:
+        """K_ee and D_ee of (2.38), (2.39)."""
+        if self.rod.strain is not None:
+            return np.zeros((self.count, self.count)), np.zeros((self.count, self.count))
+        B, w = self._shapes(self._fine), self._fine_weights
+        what, at = f"the rod '{self.name}'", [s * self.rod.length for s in self._fine]
+        H = [self.hooke(X) for X in at]
+        D = [viscous(self.rod.damping, h, X, what) for h, X in zip(H, at)]
+        K, V = (sum(wk * b.T @ x @ b for wk, b, x in zip(w, B, xs)) * self.rod.length for xs in (H, D))
+        return K, V
+
+    def inertials(self) -> list[tuple[Any, Any, Any, Any]]:
+        """Mass, centre of mass and inertia about it of the nodes, and their weightless inertia (6, 6) or None."""
+        rod, what = self.rod, f"the rod '{self.name}'"
+        return [
+            inertial(rod, self.section(s * rod.length), s * rod.length, w * rod.length, what)
+            for s, w in zip(self.nodes, self.weights)
+        ]
+
+    def drawn(self) -> list[tuple[Shape, ...]]:
+        """Shapes that a viewer shows for each node: half of the pieces on both sides, and all of the first one."""
+        out: list[tuple[Shape, ...]] = []
+        after = np.append(self.pieces[1:], 0.0) / 2
+        before = self.pieces / 2
+        before[0] *= 2
+        for s, back, front in zip(self.nodes, before, after):
+            section = self.section(s * self.rod.length)
+            y, z = section.outline if section is not None else (0.01, 0.01)
+            if self.rod.drawn is not None:
+                y, z = self.rod.drawn[0] / 2, self.rod.drawn[1] / 2
+            if any(is_traced(x) for x in (y, z, self.rod.length)):
+                out.append(())  # drawings are static
+                continue
+            length, centre = (float(x * self.rod.length) for x in (back + front, (front - back) / 2))
+            if isinstance(section, Rectangle):
+                shape = Shape("box", (length, 2 * y, 2 * z), (centre, 0, 0), colour=self.rod.colour)
+            else:
+                shape = Shape("capsule", (max(y, z), length), (centre, 0, 0), ALONG_X, self.rod.colour)
+            out.append((shape,))
+        return out
+
+    def packed(self) -> dict[str, Any]:
+        """Arrays of a `RodGroup`, without the axis of rods."""
+        n, g = self.places.shape
+        reference = self._reference(self.places.reshape(-1))
+        return dict(
+            shapes=self.shapes()[:, :, list(self.strains)].transpose(1, 2, 0, 3),
+            reference=reference.reshape(n, g, 6).transpose(1, 2, 0),
+            steps=self.pieces * self.rod.length,
+            weights=self.weights * self.rod.length,
+            gauss_weights=self.gauss_weights[:, None] * self.pieces * self.rod.length,
+            gauss_abscissae=self.places.T * self.rod.length,
+            **self.anywhere(),
+            **self._sections(),
+            **self._halves(),
+        )
+
+    def _halves(self) -> dict[str, Any]:
+        """Strains at the Gauss points of pieces of half the length."""
+        points = GAUSS[self.rod.order][0]
+        starts = np.concatenate([[0.0], self.nodes[:-1]])
+        starts = np.stack([starts, starts + self.pieces / 2], 1).reshape(-1)
+        s = (starts[:, None] + np.repeat(self.pieces / 2, 2)[:, None] * points).reshape(-1)
+        n, g = len(starts), len(points)
+        shapes = self._own_shapes(s)
+        return dict(
+            half_shapes=shapes.reshape(n, g, len(self.strains), -1).transpose(1, 2, 0, 3),
+            half_reference=self._reference(s).reshape(n, g, 6).transpose(1, 2, 0),
+        )
+
+    def _interpolated(self, s: np.ndarray) -> np.ndarray:
+        """(strains, points, count): values of an imposed field between the Gauss points."""
+        points = self.places.reshape(-1)
+        rows = np.stack([np.interp(s, points, unit) for unit in np.eye(len(points))], 1)
+        out = np.zeros((len(self.strains), len(s), self.count))
+        for k in range(len(self.strains)):
+            out[k, :, k * len(points) : (k + 1) * len(points)] = rows
+        return out
+
+    def _sections(self) -> dict[str, Any]:
+        """Arrays for what is reported at the root and the nodes."""
+        s = np.concatenate([[0.0], self.nodes])
+        inside = np.clip(s, 1e-12, 1 - 1e-12)
+        shapes = self._own_shapes(inside).transpose(1, 0, 2)
+        reference = self._reference(inside)
+        return dict(abscissae=s * self.rod.length, section_shapes=shapes, section_reference=reference.T)
+
+
+def _stack(rows: Sequence[Any], size: int) -> Any:
+    if any(is_traced(x) for x in rows):
+        return jnp.stack(rows)
+    return np.array([as_vector(np.asarray(x), size, "a strain") for x in rows])
+
+
+def pack(plans: Sequence[RodPlan], links: Sequence[tuple[int, ...]], driven: Sequence[bool]) -> tuple[RodGroup, ...]:
+    """Groups of rods of the same shape; `links`: of each rod's nodes; `driven`: whether all of its coordinates are."""
+    sorted_: dict[Any, list[Any]] = {}
+    first = 0
+    for k, (plan, mine) in enumerate(zip(plans, links)):
+        own = tuple(range(first, first + plan.count))
+        first += plan.count
+        kind = (*plan.places.shape, plan.count, plan.strains, plan.present)
+        sorted_.setdefault(kind, []).append((plan.packed(), mine, own, k))
+    groups = []
+    for (*_, strains, present), members in sorted_.items():
+        arrays = {key: joined([m[0][key] for m in members]) for key in members[0][0]}
+        places: dict[str, Any] = dict(links=tuple(m[1] for m in members), coordinates=tuple(m[2] for m in members))
+        rods = tuple(m[3] for m in members)
+        groups.append(
+            RodGroup(
+                **arrays,
+                **places,
+                strains=strains,
+                present=present,
+                total=first,
+                rods=rods,
+                elastic=not all(driven[k] for k in rods),
+                gauss=plans[rods[0]].gauss,
+                bases=tuple(plans[k].bases for k in rods),
+                points=tuple(plans[k].points for k in rods),
+                functions=tuple(plans[k].reference_function for k in rods),
+            )
+        )
+    return tuple(groups)
+
+
+def joined(parts: Sequence[Any]) -> Any:
+    """Arrays stacked along a new first axis; by NumPy where possible."""
+    if any(is_traced(x) for x in parts):
+        return jnp.stack([jnp.asarray(x, dtype=float) for x in parts])
+    return jnp.asarray(np.stack([np.asarray(x, dtype=float) for x in parts]))

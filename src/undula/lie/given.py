@@ -1,0 +1,45 @@
+"""Rotations given by users as quaternions or matrices, with checks."""
+
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+
+from undula.core.errors import ModelError, is_traced
+from undula.lie import so3
+
+
+def as_rotation(value: Any, what: str) -> Any:
+    """A rotation matrix, from a matrix or a quaternion w, x, y, z (of any norm); raises a `ModelError` otherwise."""
+    try:
+        R = jnp.asarray(value, dtype=float) if is_traced(value) else np.asarray(value, dtype=float)
+    except (TypeError, ValueError):
+        raise ModelError(f"{what} = {value!r} is not numeric.") from None
+    if R.shape not in ((4,), (3, 3)):
+        raise ModelError(f"{what} has the shape {R.shape}; it must be a quaternion or a 3x3 matrix.")
+    if is_traced(R):
+        return so3.to_matrix(so3.normalise(R)) if R.shape == (4,) else R
+    if not np.all(np.isfinite(R)) or (R.shape == (4,) and not R.any()):
+        raise ModelError(f"{what} = {R.tolist()} is not a rotation; it must be finite and not zero.")
+    if R.shape == (4,):
+        w, x, y, z = R / np.linalg.norm(R)
+        return np.array(
+            [
+                [1 - 2 * (y * y + z * z), 2 * (x * y - w * z), 2 * (x * z + w * y)],
+                [2 * (x * y + w * z), 1 - 2 * (x * x + z * z), 2 * (y * z - w * x)],
+                [2 * (x * z - w * y), 2 * (y * z + w * x), 1 - 2 * (x * x + y * y)],
+            ]
+        )
+    if not np.allclose(R @ R.T, np.eye(3), atol=1e-6) or np.linalg.det(R) < 0:
+        raise ModelError(f"{what} = {R.tolist()} is not orthonormal and right-handed.")
+    return R
+
+
+def quaternion_of(R: Any) -> Any:
+    """Unit quaternion w, x, y, z of a rotation matrix, w >= 0."""
+    if is_traced(R):
+        return so3.from_matrix(R)
+    # by SciPy where possible: each one-off operation in JAX costs a compilation
+    from scipy.spatial.transform import Rotation
+
+    return Rotation.from_matrix(R).as_quat(canonical=True, scalar_first=True)

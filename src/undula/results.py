@@ -1,0 +1,5 @@
+"""What the library's functions return."""
+
+from undula.core.lazy import attach as _attach
+
+__getattr__, __dir__, __all__ = _attach(__name__, __file__)

@@ -1,0 +1,19 @@
+from .joints.rod.basis import (
+    Basis as Basis,
+    BSpline as BSpline,
+    Chebyshev as Chebyshev,
+    GivenBasis as GivenBasis,
+    Legendre as Legendre,
+    Monomial as Monomial,
+    PiecewiseConstant as PiecewiseConstant,
+    PiecewiseLinear as PiecewiseLinear,
+)
+from .joints.rod.sections import (
+    Annulus as Annulus,
+    Circle as Circle,
+    Ellipse as Ellipse,
+    GivenSection as GivenSection,
+    Rectangle as Rectangle,
+    Section as Section,
+)
+from .tree.rod_error import SpatialError as SpatialError, spatial_error as spatial_error
