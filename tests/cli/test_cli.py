@@ -389,7 +389,7 @@ def test_doctor_table(undula, monkeypatch):
     ("active", "x64", "ratio", "well", "word"),
     [
         (True, True, 20.0, True, "20 times faster"),
-        (True, True, 1.1, False, "factor of 1.1 only"),
+        (True, True, 1.1, False, "only 1.1 times faster"),
         (True, True, None, False, "could not be measured"),
         (True, False, 20.0, False, "32 bits"),
         (False, True, 1.0, False, "import undula first"),

@@ -97,7 +97,7 @@ def test_file_of_flags_is_left_alone(tmp_path):
     found = imported(str(file))
     assert found["flags"] == str(file) and not found["active"] and found["dtype"] == "float64"
     assert len(found["warnings"]) == 1
-    for words in ("the name of a file", str(file), f"write {FULL} into that file"):
+    for words in ("the name of a file", str(file), f"add {FULL} to that file"):
         assert words in found["warnings"][0]
     file.write_text(f"{OTHER}\n{FULL}\n")  # as the warning advised
     found = imported(str(file))

@@ -305,8 +305,8 @@ def test_branches_share_differences(rng):
     couples, colours = found.couples[0], found.colours[0]
     assert_allclose(K[~couples], 0, atol=1e-14)
     assert (~couples).sum() > 2 * n
-    assert found.count == n - 1  # all except "other" affect the effort of the trunk
-    for c in range(found.count):
+    assert found.colour_count == n - 1  # all except "other" affect the effort of the trunk
+    for c in range(found.colour_count):
         assert couples[:, colours == c].sum(1).max() == 1
 
 
