@@ -102,6 +102,14 @@ def rng(request):
 
 
 @pytest.fixture
+def wrong_types(monkeypatch):
+    """Arguments of wrong types reach the library's own checks, also where a type checker would stop them first."""
+    import jaxtyping
+
+    monkeypatch.setattr(jaxtyping.config, "jaxtyping_disable", True)
+
+
+@pytest.fixture
 def no_cache(monkeypatch, tmp_path_factory):
     """The user's own cache is left alone, so that these tests do not change JAX's settings."""
     monkeypatch.setenv("JAX_COMPILATION_CACHE_DIR", str(tmp_path_factory.getbasetemp() / "unused"))

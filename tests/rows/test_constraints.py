@@ -276,7 +276,7 @@ def test_reactions_that_are_not_unique():
 # Refusals
 
 
-def test_unknown_names_are_refused():
+def test_unknown_names_are_refused(wrong_types):
     with pytest.raises(
         un.ModelError, match=r"the wheel 'w' is on the body 'wheel', which does not exist; the bodies are body"
     ):

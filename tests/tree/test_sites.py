@@ -264,7 +264,7 @@ class TestBodies:
         found = [eqx.filter_jit(un.hybrid_dynamics)(s, 0.0, state) for s in (a, b)]
         assert_allclose(found[0].reactions, found[1].reactions, rtol=1e-12)
 
-    def test_names_and_shapes(self):
+    def test_names_and_shapes(self, wrong_types):
         with pytest.raises(un.ModelError, match="a load is attached to 3; it must be the name of a body, or a site"):
             un.forces.Load(3, (0, 0, 1))
         with pytest.raises(un.ModelError, match="abscissa of a site on the rod 'arm'"):

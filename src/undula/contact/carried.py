@@ -7,8 +7,9 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float
+from jaxtyping import Float
 
+from undula.core.arrays import Array
 from undula.core.errors import UndulaError
 from undula.elements.row import Touching
 from undula.elements.view import View, each

@@ -11,8 +11,9 @@ from typing import Any
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Bool, Float
+from jaxtyping import Bool, Float
 
+from undula.core.arrays import Array
 from undula.core.errors import ModelError, as_vector, is_traced
 from undula.numerics.small import cross, matvec
 

@@ -4,10 +4,11 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float, Int
+from jaxtyping import Float, Int
 
 from undula.contact.carried import Touch, contact_count, contact_rows
 from undula.contact.solve.solvers import Solved
+from undula.core.arrays import Array
 from undula.model.system import System
 
 

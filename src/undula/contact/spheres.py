@@ -3,10 +3,10 @@
 from typing import Any, ClassVar
 
 import jax.numpy as jnp
-from jaxtyping import Array
 
 from undula.contact.laws import ContactLaw, Coulomb
 from undula.contact.surfaces import Surface
+from undula.core.arrays import Array
 from undula.core.errors import ModelError, as_vector, is_traced
 from undula.elements.row import RowModel, Touching
 from undula.elements.site import Site, moved_site

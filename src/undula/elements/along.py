@@ -3,8 +3,9 @@
 from typing import Any, NamedTuple
 
 import equinox as eqx
-from jaxtyping import Array, Float
+from jaxtyping import Float
 
+from undula.core.arrays import Array
 from undula.elements.force import ForceModel
 from undula.elements.view import SiteView, Whole
 

@@ -9,8 +9,8 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array
 
+from undula.core.arrays import Array
 from undula.core.errors import ModelError
 from undula.elements.observable import Observable
 from undula.elements.site import Found, Site, as_site

@@ -2,8 +2,9 @@
 
 from typing import Any, ClassVar
 
-from jaxtyping import Array, Float
+from jaxtyping import Float
 
+from undula.core.arrays import Array
 from undula.elements.element import Element
 from undula.elements.view import View
 from undula.laws.law import Law

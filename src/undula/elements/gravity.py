@@ -2,8 +2,9 @@
 
 from typing import Any, ClassVar
 
-from jaxtyping import Array, Float
+from jaxtyping import Float
 
+from undula.core.arrays import Array
 from undula.core.errors import as_vector
 from undula.elements.force import ForceModel
 

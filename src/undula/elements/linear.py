@@ -3,8 +3,9 @@
 from typing import Any, ClassVar
 
 import jax.numpy as jnp
-from jaxtyping import Array, Float
+from jaxtyping import Float
 
+from undula.core.arrays import Array
 from undula.elements.force import ForceModel
 from undula.numerics.small import matvec
 

@@ -10,8 +10,9 @@ from typing import Any, ClassVar, NamedTuple
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float
+from jaxtyping import Float
 
+from undula.core.arrays import Array
 from undula.core.errors import ModelError
 from undula.elements.element import Element, changed
 from undula.elements.view import View, site_rate

@@ -4,8 +4,9 @@ from typing import Any
 
 import equinox as eqx
 import numpy as np
-from jaxtyping import Array, Float
+from jaxtyping import Float
 
+from undula.core.arrays import Array
 from undula.core.errors import ModelError, as_vector, is_traced
 from undula.laws.law import Law
 from undula.lie.given import as_rotation

@@ -5,8 +5,9 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float
+from jaxtyping import Float
 
+from undula.core.arrays import Array
 from undula.lie.se3 import bracket
 from undula.numerics.small import cross, hat, matmul, matvec
 

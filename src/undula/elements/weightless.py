@@ -3,8 +3,9 @@
 from typing import Any, ClassVar
 
 import numpy as np
-from jaxtyping import Array, Float
+from jaxtyping import Float
 
+from undula.core.arrays import Array
 from undula.core.errors import ModelError, is_traced
 from undula.elements.force import ForceModel
 from undula.elements.site import Site, as_site

@@ -4,8 +4,9 @@ from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float
+from jaxtyping import Float
 
+from undula.core.arrays import Array
 from undula.core.errors import ModelError, UndulaError, as_vector, is_traced
 from undula.elements.actuator import Actuator
 from undula.elements.element import changed

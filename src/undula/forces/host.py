@@ -1,14 +1,15 @@
 """Forces from an external program, called once per step on the host."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, ClassVar
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float
+from jaxtyping import Float
 
+from undula.core.arrays import Array
 from undula.core.errors import ModelError, UndulaError
 from undula.elements.force import ForceModel
 from undula.elements.site import Site, as_site
@@ -24,14 +25,14 @@ class HostForce(ForceModel):
 
     - `function` (t, positions (s, 3) [m], rotations (s, 3, 3), twists (s, 6) [m/s, rad/s]) -> wrenches (s, 6) [N, N m] in the
       frames of the sites: NumPy in, NumPy out. It is called at the start of a run and after every step.
-    - `sites`: body names or sites.
+    - `sites`: body names or sites, one or a sequence of them.
     """
 
     function: Callable[..., Any] = eqx.field(static=True)
     stiff: ClassVar[bool] = False
     count: int = eqx.field(static=True)
 
-    def __init__(self, function: Callable[..., Any], sites: tuple[str | Site, ...], name: str | None = None):
+    def __init__(self, function: Callable[..., Any], sites: str | Site | Sequence[str | Site], name: str | None = None):
         places = (sites,) if isinstance(sites, str | Site) else tuple(sites)
         if not callable(function) or not places:
             raise ModelError("a host force needs a function and at least one site.")

@@ -3,8 +3,9 @@
 from typing import Any
 
 import jax.numpy as jnp
-from jaxtyping import Array, Float
+from jaxtyping import Float
 
+from undula.core.arrays import Array
 from undula.core.errors import ModelError, as_vector, is_traced
 from undula.elements.force import ForceModel
 from undula.elements.observable import Observable

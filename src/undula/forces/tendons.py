@@ -11,8 +11,9 @@ from typing import Any, ClassVar, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float
+from jaxtyping import Float
 
+from undula.core.arrays import Array
 from undula.core.errors import ModelError, as_vector, is_traced, positive
 from undula.core.startup import UndulaWarning
 from undula.elements.along import Along, SectionView

@@ -26,7 +26,7 @@ from undula.elements.observable import Observable
 from undula.integrate.method import Integrator, Report, flow
 from undula.laws.law import Law
 from undula.lie import se3, so3
-from undula.model.prepare import Prepared
+from undula.model.prepare import Prepared, prepare
 from undula.model.state import Acceleration, State, displaced
 from undula.model.system import System
 from undula.numerics import dense
@@ -128,10 +128,10 @@ class Implicit(Integrator):
             "softer loads or more damping (GeneralisedAlpha with a smaller rho) may help."
         )
 
-    def init(self, prepared: Prepared, t: Any, state: State, found: Acceleration | None = None) -> Memory:
-        which = prepared.system.topology.unknown
-        b, m = pattern(prepared.system).blocks.shape
-        at, acceleration = flow(prepared, t, state) if found is None else (state, found)
+    def init(self, system: System, t: Any, state: State, found: Acceleration | None = None) -> Memory:
+        which = system.topology.unknown
+        b, m = pattern(system).blocks.shape
+        at, acceleration = flow(prepare(system), t, state) if found is None else (state, found)
         start = pick(jnp.concatenate(self._outside(at, acceleration)), which)
         zero, no = jnp.zeros(()), jnp.zeros((), bool)
         return Memory(start, start, jnp.zeros((b, m, m)), zero, zero, zero, no, zero)

@@ -73,7 +73,7 @@ def advance(
     prepared = prepare(system)
     if carry is None:
         state = updated(prepared, t0, driven_motion(system, t0, state)[0], 0.0)
-        carry = method.init(prepared, t0, state)
+        carry = method.init(system, t0, state)
     return steps_from(method, prepared, state, carry, 0, steps, dt, t0)
 
 
@@ -115,7 +115,7 @@ def _simulated(system: System, state: State, dt: Array, steps: int, t0: Array, m
         return (new, carry), new
 
     start = updated(prepared, t0, driven_motion(system, t0, state)[0], 0.0)
-    _, states = jax.lax.scan(body, (start, method.init(prepared, t0, start)), jnp.arange(steps))
+    _, states = jax.lax.scan(body, (start, method.init(system, t0, start)), jnp.arange(steps))
     times = t0 + dt * jnp.arange(1, steps + 1)
     if system.motions or system.base_motion is not None:
         states = jax.vmap(lambda t, s: driven_motion(system, t, s)[0])(times, states)

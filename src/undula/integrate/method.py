@@ -76,7 +76,7 @@ class Integrator(eqx.Module):
     dissipates: ClassVar[bool] = False
     observables: ClassVar[tuple[Observable, ...]] = ()
 
-    def init(self, prepared: Prepared, t: Any, state: State, found: Acceleration | None = None) -> Any:
+    def init(self, system: System, t: Any, state: State, found: Acceleration | None = None) -> Any:
         """The method's memory at the start; empty for most. `found`: the accelerations at the start, if known."""
         return ()
 

@@ -35,6 +35,7 @@ from undula.integrate.method import Integrator, Report, ready
 from undula.lie import se3, so3
 from undula.model.prepare import Prepared
 from undula.model.state import Acceleration, State, displaced
+from undula.model.system import System
 from undula.model.topology import Topology
 from undula.numerics import dense
 from undula.numerics.pick import pick, spread
@@ -76,8 +77,8 @@ class Moreau(Integrator):
         if not 0.5 <= self.theta <= 1:
             raise UndulaError(f"theta = {self.theta}; it must be between 0.5 and 1.")
 
-    def init(self, prepared: Prepared, t: Any, state: State, found: Any = None) -> ContactMemory:
-        return nothing_yet(prepared.system)
+    def init(self, system: System, t: Any, state: State, found: Any = None) -> ContactMemory:
+        return nothing_yet(system)
 
     def rested(self, carry: ContactMemory) -> ContactMemory:
         return carry.rested()

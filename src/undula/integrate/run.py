@@ -32,7 +32,7 @@ from undula.integrate.loop import usual_integrator
 from undula.integrate.method import Integrator, Report
 from undula.integrate.progress import OnSamples, Pace, samples_from
 from undula.integrate.start import Steps, check_gaps, check_state, check_times
-from undula.model.prepare import Prepared, prepare
+from undula.model.prepare import prepare
 from undula.model.state import Acceleration, State
 from undula.model.system import System
 from undula.numerics.quick import quickly_compiled
@@ -195,9 +195,8 @@ class _Engine:
     def _begin(self, steps: Steps, size: int) -> tuple[Now, Any, Any]:
         """The initial progress of the run, and the compiled functions of its chunks."""
         state = _updated(self.bare, self.start) if self._samples_states() else self.start
-        nothing = Prepared(self.bare, *(None,) * 4, ())  # type: ignore[arg-type]  # outside `jit`, nothing is prepared
         still = Acceleration(jnp.zeros(6), jnp.zeros(self.system.nv))
-        carry = self.method.init(nothing, 0.0, state, still)
+        carry = self.method.init(self.bare, 0.0, state, still)
         now = Now(state, carry, Report.make(), jnp.asarray(0))
         short = steps.count * (6 + self.system.nv) <= SHORT
         arguments = (
@@ -208,7 +207,7 @@ class _Engine:
             # accelerations at the start, from the function that is compiled for samples anyway
             t, states = jax.tree.map(lambda x: jnp.broadcast_to(x, (size, *x.shape)), (jnp.zeros(()), state))
             at = jax.tree.map(lambda x: x[0], look_at_samples(self.bare, t, states, self.method.contacts(carry)))
-            now = now._replace(carry=self.method.init(nothing, 0.0, at.state, at.acceleration))
+            now = now._replace(carry=self.method.init(self.bare, 0.0, at.state, at.acceleration))
         return now, make_steps, look_at_samples
 
     def _samples_states(self) -> bool:

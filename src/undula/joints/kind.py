@@ -10,8 +10,9 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float
+from jaxtyping import Float
 
+from undula.core.arrays import Array
 from undula.numerics.small import Mat3, Vec3, matmul, matvec
 
 Configuration = Float[Array, "nq"]

@@ -9,8 +9,9 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, ScalarLike
+from jaxtyping import Float, ScalarLike
 
+from undula.core.arrays import Array
 from undula.core.errors import UndulaError, is_traced
 from undula.laws.law import Law, as_law, common_shape
 from undula.numerics.pick import pick

@@ -6,8 +6,9 @@ from typing import Any
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float
+from jaxtyping import Float
 
+from undula.core.arrays import Array
 from undula.core.errors import UndulaError
 from undula.laws.law import Law, law_of
 

@@ -6,8 +6,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.custom_derivatives import SymbolicZero
-from jaxtyping import Array, Float, ScalarLike
+from jaxtyping import Float, ScalarLike
 
+from undula.core.arrays import Array
 from undula.laws.law import Law, as_law
 
 PANELS = 32

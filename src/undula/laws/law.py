@@ -14,8 +14,9 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, ArrayLike, Float, ScalarLike
+from jaxtyping import ArrayLike, Float, ScalarLike
 
+from undula.core.arrays import Array
 from undula.core.errors import UndulaError, is_traced
 
 RANKS = {0: "one number", 1: "a vector", 2: "a matrix"}

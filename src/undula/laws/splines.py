@@ -8,8 +8,9 @@ import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
 from jax.lax import stop_gradient
-from jaxtyping import Array, Float, ScalarLike
+from jaxtyping import Float, ScalarLike
 
+from undula.core.arrays import Array
 from undula.core.errors import UndulaError, is_traced
 from undula.laws.law import Law, hold, horner, number_array
 

@@ -3,8 +3,9 @@
 from typing import Any
 
 import jax.numpy as jnp
-from jaxtyping import Array, Float, ScalarLike
+from jaxtyping import Float, ScalarLike
 
+from undula.core.arrays import Array
 from undula.core.errors import UndulaError, is_traced
 from undula.laws.law import Law, as_law, common_shape, hold, parameters, time_parameter
 

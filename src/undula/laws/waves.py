@@ -6,8 +6,9 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, ScalarLike
+from jaxtyping import Float, ScalarLike
 
+from undula.core.arrays import Array
 from undula.core.errors import UndulaError, is_traced
 from undula.laws.law import Law, hold, horner, number_array, parameters, time_parameter
 

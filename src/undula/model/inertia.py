@@ -6,8 +6,9 @@ Vectors are (linear, angular); momentum is (p, h) about the frame's origin.
 from typing import NamedTuple
 
 import jax.numpy as jnp
-from jaxtyping import Array, Float
+from jaxtyping import Float
 
+from undula.core.arrays import Array
 from undula.lie import se3
 from undula.numerics.small import cross, hat, matmul, matvec, tmatvec
 

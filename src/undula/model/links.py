@@ -5,8 +5,9 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float
+from jaxtyping import Float
 
+from undula.core.arrays import Array
 from undula.model.inertia import Rigid
 from undula.model.system import System
 from undula.numerics.small import hat, matmul, matvec

@@ -6,8 +6,9 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float
+from jaxtyping import Float
 
+from undula.core.arrays import Array
 from undula.model.inertia import Blocks, Rigid
 from undula.model.links import Links, link_inertias, links_of
 from undula.model.packing import Group

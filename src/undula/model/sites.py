@@ -6,8 +6,9 @@ from typing import Any
 
 import equinox as eqx
 import numpy as np
-from jaxtyping import Array, Float
+from jaxtyping import Float
 
+from undula.core.arrays import Array
 from undula.core.errors import ModelError, is_traced
 from undula.elements.site import WORLD, Found, Site
 from undula.joints.rod.group import Pieces

@@ -5,8 +5,9 @@ from typing import Any
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float
+from jaxtyping import Float
 
+from undula.core.arrays import Array
 from undula.elements.element import changed
 from undula.lie import se3, so3
 from undula.model.topology import Topology

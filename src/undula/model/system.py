@@ -6,8 +6,9 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float
+from jaxtyping import Float
 
+from undula.core.arrays import Array
 from undula.core.errors import UndulaError, is_traced
 from undula.elements.element import Element, changed
 from undula.joints.rod.group import RodGroup

@@ -125,14 +125,14 @@ def sampled(prepared: Prepared, t: Any, state: State, last: ContactMemory | None
         found.reactions,
         found.residual,
         found.rank,
-        rod_fields(prepared, snap, F),
+        () if F is None else rod_fields(prepared, snap, F),
         observed(prepared, snap, acting),
         contacts,
     )
 
 
-def _solved(prepared: Prepared, t: Any, state: State) -> tuple[Solution, Balance, Float[Array, "links 6"]]:
-    """The solution of an instant, its balance, and the wrenches between the links."""
+def _solved(prepared: Prepared, t: Any, state: State) -> tuple[Solution, Balance, Float[Array, "links 6"] | None]:
+    """The solution of an instant, its balance, and the wrenches between the links, if rods are sampled."""
     if prepared.system.constrained:
         held = hold(prepared, t, state)
         snap = moved(prepared, held)
@@ -142,7 +142,7 @@ def _solved(prepared: Prepared, t: Any, state: State) -> tuple[Solution, Balance
     snap = place(prepared, t, found.state, found.acceleration, screws=False)
     snap = move(prepared, snap, field_of(prepared, t))
     balance = Balance(prepared, snap, tree.forces)
-    return found, balance, balance.link_wrenches() if prepared.system.rods else jnp.zeros(())
+    return found, balance, balance.link_wrenches() if prepared.system.rods else None
 
 
 def _with_contacts(

@@ -8,8 +8,9 @@ from typing import Any
 
 import equinox as eqx
 import jax.numpy as jnp
-from jaxtyping import Array, Float
+from jaxtyping import Float
 
+from undula.core.arrays import Array
 from undula.core.errors import ModelError, as_vector, is_traced
 from undula.elements.row import RowModel
 from undula.elements.site import WORLD, Site, moved_site

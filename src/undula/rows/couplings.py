@@ -3,8 +3,9 @@
 from typing import Any
 
 import jax.numpy as jnp
-from jaxtyping import Array, Float
+from jaxtyping import Float
 
+from undula.core.arrays import Array
 from undula.core.errors import as_vector
 from undula.elements.row import RowModel
 from undula.elements.view import View

@@ -5,8 +5,9 @@ from typing import Any
 import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float
+from jaxtyping import Float
 
+from undula.core.arrays import Array
 from undula.elements.row import RowModel
 from undula.elements.site import Site, moved_site
 from undula.elements.view import SiteView, View

@@ -4,8 +4,8 @@ from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array
 
+from undula.core.arrays import Array
 from undula.core.errors import ModelError, as_vector
 
 UP = np.array([0.0, 0.0, 1.0])

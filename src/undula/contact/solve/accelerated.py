@@ -12,7 +12,9 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Bool, Int
+from jaxtyping import Bool, Int
+
+from undula.core.arrays import Array
 
 RELAX = (
     0.98  # factor on the curvature estimate from one time step to the next, so that the solver's step can grow again

@@ -10,11 +10,12 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jax.ad_checkpoint import checkpoint_name
-from jaxtyping import Array, Float
+from jaxtyping import Float
 
 from undula.contact.solve.problem import Problem
 from undula.contact.solve.share import shared
 from undula.contact.solve.solvers import ContactSolver, Solved
+from undula.core.arrays import Array
 from undula.numerics.checkpoint import SOLUTION
 
 SHARES = 1e-3  # weight of the sharing rule, which decides where the laws do not

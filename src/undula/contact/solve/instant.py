@@ -8,9 +8,10 @@ the displacement is taken from the energy that the impact dissipates: energy doe
 from typing import Any, NamedTuple
 
 import jax.numpy as jnp
-from jaxtyping import Array, Float
+from jaxtyping import Float
 
 from undula.contact.solve.problem import Problem, over_rows
+from undula.core.arrays import Array
 
 WITHIN = 1.01  # time steps back to which the instant of an impact can be reconstructed
 

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array
 
 from undula.contact.solve.accelerated import accelerated
+from undula.core.arrays import Array
 from undula.numerics.kernels import MAX_NUMBERS, places, power_of_two, warps
 from undula.numerics.lanes import Program
 

@@ -3,9 +3,10 @@
 from typing import Any
 
 import jax.numpy as jnp
-from jaxtyping import Array, Float
+from jaxtyping import Float
 
 from undula.contact.solve.problem import Problem
+from undula.core.arrays import Array
 from undula.numerics import dense
 
 LIFTED = 0.2  # fraction of the drift removed per step: gradually, so that contacts stay closed

@@ -8,9 +8,10 @@ from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float
+from jaxtyping import Float
 
 from undula.contact.laws import ContactLaw
+from undula.core.arrays import Array
 
 NO_MOTION = 1e-20  # relative to a contact's largest compliance; a smaller one is rounding error
 

@@ -2,7 +2,9 @@
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Bool, Float
+from jaxtyping import Bool, Float
+
+from undula.core.arrays import Array
 
 FEW = 4  # enough for the closed contacts in most steps of a robot that lifts its body
 

@@ -7,9 +7,10 @@ balance everything are left alone.
 """
 
 import jax.numpy as jnp
-from jaxtyping import Array, Bool, Float
+from jaxtyping import Bool, Float
 
 from undula.contact.solve.problem import Problem
+from undula.core.arrays import Array
 from undula.numerics import dense
 
 STILL = 1e-3  # contacts with velocities below this fraction of what the forces of a step would add are at rest

@@ -6,11 +6,12 @@ from typing import Any, NamedTuple
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float, Int
+from jaxtyping import Float, Int
 
 from undula.contact.solve import kernel
 from undula.contact.solve.accelerated import accelerated
 from undula.contact.solve.problem import Block, Problem
+from undula.core.arrays import Array
 from undula.numerics import kernels
 from undula.numerics.small import matvec, tmatvec
 

@@ -15,8 +15,8 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array
 
+from undula.core.arrays import Array
 from undula.numerics.loops import unrolled
 
 Screw = dict[int, Any]  # component 0..5 of (linear, angular) -> array over pieces; what is missing is zero
