@@ -1,5 +1,7 @@
 """The snake robot Aiko (document 003, section VIII): links with two spheres each, cardan joints, no wheels."""
 
+from typing import Any
+
 import numpy as np
 
 import undula as un
@@ -14,8 +16,8 @@ def parameters(**defaults) -> tuple[Parameter, ...]:
     """All the numbers of section VIII; those that differ between the runs are given."""
     d = dict(mu_x=0.2, mu_y=0.2, amplitude_h=30 * DEGREE, amplitude_v=0.0, phase_0=0.0) | defaults
     rate, lag = 80 * DEGREE, -50 * DEGREE
-    size = dict(low=0, open_low=True)
-    angle = dict(low=-np.pi / 2, high=np.pi / 2)
+    size: dict[str, Any] = dict(low=0, open_low=True)
+    angle: dict[str, Any] = dict(low=-np.pi / 2, high=np.pi / 2)
     return (
         Parameter("n", 11, "", "number of links", low=2, high=200),
         Parameter("length", 0.122, "m", "distance between joints", **size),

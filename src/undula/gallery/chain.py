@@ -26,6 +26,7 @@ def build(p: dict) -> Setup:
 
     b.base("link1", role="free", **link(0))
     yaw, pitch = [], []
+    joint: un.joints.Joint
     for k in range(2, n + 1):
         if p["joint"] == "planar":
             joint = un.Revolute((0, 0, 1), name=f"joint{k - 1}")

@@ -47,8 +47,8 @@ def build(p: dict) -> Setup:
             position=(at, 0, 0),
             shapes=[_bar(sides[name] * l, COLOURS[name])],
         )
-    ends = {"position": (sides[last] * length[last], 0, 0), "other_position": (length[other], 0, 0)}
-    b.add(un.rows.Closure("loop", last, other, p["closure"], rotation=HINGE, other_rotation=HINGE, **ends))
+    here, there = (sides[last] * length[last], 0, 0), (length[other], 0, 0)
+    b.add(un.rows.Closure("loop", un.site(last, here, HINGE), un.site(other, there, HINGE), p["closure"]))
     system = b.build()
     # a rough guess, which the library assembles: the rocker upright, the coupler from the crank to its top
     crank = length["crank"] * np.array([np.cos(p["angle"]), np.sin(p["angle"])])

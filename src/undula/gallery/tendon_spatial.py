@@ -30,7 +30,7 @@ def build(p: dict) -> Setup:
     routes = {"straight": (a, 0.0), "aside": (-0.5 * a, 3**0.5 / 2 * a), "helical": helix}
     start = un.laws.SoftStart(p["start"])
     for k, (name, route) in enumerate(routes.items()):
-        b.add(un.forces.Tendon(name, "tip", route, tension=un.laws.Product(un.laws.Constant(p["tensions"][k]), start)))
+        b.add(un.forces.Tendon(name, "tip", route, tension=p["tensions"][k] * start))
     system = b.build()
     return Setup(system, lambda system: un.equilibrium(system).state, t_end=2.0, dt=0.005)
 

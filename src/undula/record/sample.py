@@ -93,7 +93,7 @@ def sample(system: System, t: Any, state: State) -> Sample:
 def sampled(prepared: Prepared, t: Any, state: State, last: ContactMemory | None = None) -> Sample:
     """The same for a prepared system; `last`: contact data of the steps before."""
     system = prepared.system
-    contacts = None
+    contacts, F = None, None
     if system.contacts and last is not None:
         found, balance, F, contacts = _with_contacts(prepared, t, state, last)
     else:
