@@ -57,7 +57,7 @@ class Ours:
         end, _, report = jax.block_until_ready(self.compiled(*self.given, n))
         took = time.perf_counter() - started
         early, *_ = self.compiled(*self.given, k)
-        centre = [np.asarray(un.centre_of_mass(self.given[0], x)) for x in (early, end)]
+        centre = [np.asarray(un.kinematics.centre_of_mass(self.given[0], x)) for x in (early, end)]
         velocity = (centre[1] - centre[0]) / (self.seconds - start)
         missed = int(report.unsolved)
         return dict(wall=took / self.seconds, missed=missed, steps=int(n), velocity=velocity[:2].tolist())

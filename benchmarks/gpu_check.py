@@ -99,8 +99,8 @@ def kinematic_paths(rng: np.random.Generator) -> Iterator[Path]:
     def all_of_it(q, v):
         state = system.state(q, v, base_twist=(0.1, 0.2, 0.3, 0.4, 0.5, 0.6))
         return [
-            un.body_poses(system, state), un.body_twists(system, state), un.body_jacobian(system, state, "link2"),
-            un.momentum(system, state), un.centre_of_mass(system, state), un.kinetic_energy(system, state),
+            un.kinematics.body_poses(system, state), un.kinematics.body_twists(system, state), un.kinematics.body_jacobian(system, state, "link2"),
+            un.momentum(system, state), un.kinematics.centre_of_mass(system, state), un.kinetic_energy(system, state),
             un.potential_energy(system, state), un.geometry.locomotion_inertia(system, state), un.bias(system, state),
             un.gravity_efforts(system, state), un.geometry.connection(system, q),
         ]  # fmt: skip
@@ -157,7 +157,7 @@ def rod_paths(rng: np.random.Generator) -> Iterator[Path]:
     def tip(x, method):
         pulled = eqx.tree_at(tensions_of, system, jnp.stack([x, x]))
         end = jax.tree.map(lambda y: y[-1], un.simulate(pulled, pulled.state(), 0.005, 5, integrator=method))
-        return un.body_poses(pulled, end).position[-1]
+        return un.kinematics.body_poses(pulled, end).position[-1]
 
     tensions = jnp.linspace(0.5, 2.0, FEW)
     for name, method in methods.items():

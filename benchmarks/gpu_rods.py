@@ -40,7 +40,7 @@ def main() -> None:
             def one(x):
                 pulled = eqx.tree_at(tensions_of, system, jnp.stack([x, x]))
                 end = jax.tree.map(lambda y: y[-1], un.simulate(pulled, pulled.state(), dt, count, integrator=method))
-                return un.body_poses(pulled, end).position[-1]
+                return un.kinematics.body_poses(pulled, end).position[-1]
 
             return jax.vmap(one)(tensions)
 

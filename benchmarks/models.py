@@ -9,7 +9,7 @@ def chain(n: int, base: str = "fixed") -> un.System:
     """n equal links on n revolute joints about alternating axes, on a fixed or free base (data of the gallery's chain)."""
     m, l, r = 0.682, 0.122, 0.0525
     b = un.Builder(f"chain{n}")
-    solid = dict(mass=m, com=(l / 2, 0, 0), inertia=un.cylinder_inertia(m, r, l, "x"))
+    solid = dict(mass=m, com=(l / 2, 0, 0), inertia=un.solids.cylinder_inertia(m, r, l, "x"))
     b.base("base", role=base, **(solid if base == "free" else {}))
     for k in range(n):
         axis = (0, 0, 1) if k % 2 == 0 else (0, 1, 0)

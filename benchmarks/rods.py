@@ -113,7 +113,7 @@ def accuracy(quick):
         count = round(seconds / dt)
         states = un.simulate(setup.system, state, dt, count, integrator=method)
         there = jax.tree.map(lambda x: x[at * round(every / dt)], states)
-        place = jax.jit(jax.vmap(lambda s: un.body_poses(setup.system, s).position[-1]))(there)
+        place = jax.jit(jax.vmap(lambda s: un.kinematics.body_poses(setup.system, s).position[-1]))(there)
         return np.asarray(place), steps(setup.system, state, dt, count, method)[0] / dt
 
     exact = tips(4 if quick else 16, 0.01 if quick else 5e-4, un.integrators.ImplicitMidpoint())[0]

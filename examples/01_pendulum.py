@@ -17,7 +17,7 @@ b.body(
     joint=un.Revolute((0, 1, 0), name="hinge"),  # no law: the coordinate is free
     mass=MASS,
     com=(0, 0, -LENGTH / 2),
-    inertia=un.cylinder_inertia(MASS, 0.02, LENGTH),
+    inertia=un.solids.cylinder_inertia(MASS, 0.02, LENGTH),
     shapes=[un.Shape("capsule", (0.02, LENGTH), (0, 0, -LENGTH / 2))],
 )
 system = b.build()
@@ -31,7 +31,7 @@ t, x = run.data.time.values, angle.values
 crossings = t[ups] - x[ups] * (t[ups + 1] - t[ups]) / (x[ups + 1] - x[ups])
 period = np.diff(crossings).mean()
 
-about_hinge = un.cylinder_inertia(MASS, 0.02, LENGTH)[0] + MASS * LENGTH**2 / 4
+about_hinge = un.solids.cylinder_inertia(MASS, 0.02, LENGTH)[0] + MASS * LENGTH**2 / 4
 theory = 2 * np.pi * np.sqrt(about_hinge / (MASS * 9.81 * LENGTH / 2)) * (1 + 0.05**2 / 16)
 energy = run.data.energy_kinetic + run.data.energy_potential
 print(f"period: {period:.6f} s, theory: {theory:.6f} s")

@@ -8,7 +8,7 @@ import numpy as np
 
 import undula as un
 
-LINK = dict(mass=1.0, com=(0.2, 0, 0), inertia=un.cylinder_inertia(1.0, 0.05, 0.4, "x"))
+LINK = dict(mass=1.0, com=(0.2, 0, 0), inertia=un.solids.cylinder_inertia(1.0, 0.05, 0.4, "x"))
 PERIOD, STEPS = np.pi, 300
 
 # The joints go round a circle in the plane of the two angles. It must not be centred at the straight shape: there, by
@@ -24,7 +24,7 @@ system = b.build()
 @jax.jit
 def at_rest(system):
     """The initial state with zero momentum and the joints moving according to their laws."""
-    state, _ = un.driven_motion(system, 0.0, system.state())
+    state, _ = un.kinematics.driven_motion(system, 0.0, system.state())
     return un.State(state.base, state.q, un.geometry.resting_twist(system, state), state.v)
 
 

@@ -26,7 +26,7 @@ def torques(system: un.System, t: float) -> jax.Array:
 
 
 # For joints with several coordinates (planar, floating) `position` is a chart and its rate is not the velocity;
-# `Builder.drive` or `un.driven_motion` convert both. Arms and legged robots have single-coordinate joints.
+# `Builder.drive` or `un.kinematics.driven_motion` convert both. Arms and legged robots have single-coordinate joints.
 times = jnp.linspace(0.0, 3.0, 301)
 found = jax.vmap(lambda t: torques(system, t))(times)
 hold = jax.jit(un.gravity_efforts)(system, system.state())

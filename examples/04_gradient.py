@@ -14,7 +14,7 @@ PERIOD, STEPS, GOAL = np.pi, 60, np.deg2rad(10)  # s, steps per cycle, rad
 
 def robot(amplitude):
     """Three links whose joints go round a circle; `amplitude` [rad] may be traced."""
-    link = dict(mass=1.0, com=(0.2, 0, 0), inertia=un.cylinder_inertia(1.0, 0.05, 0.4, "x"))
+    link = dict(mass=1.0, com=(0.2, 0, 0), inertia=un.solids.cylinder_inertia(1.0, 0.05, 0.4, "x"))
     b = un.Builder("three-links", gravity=(0, 0, 0))
     b.base("head", role="free", **link)
     b.body("middle", "head", un.Revolute(name="j1"), position=(0.4, 0, 0), **link)
@@ -26,7 +26,7 @@ def robot(amplitude):
 def turn(amplitude):
     """Rotation [rad] of the reference body after one cycle, by the dynamics."""
     system = robot(amplitude)
-    state, _ = un.driven_motion(system, 0.0, system.state())
+    state, _ = un.kinematics.driven_motion(system, 0.0, system.state())
     start = un.State(state.base, state.q, un.geometry.resting_twist(system, state), state.v)
     end = un.simulate(system, start, PERIOD / STEPS, STEPS).base.quaternion[-1]
     return 2 * jnp.arctan2(end[3], end[0])

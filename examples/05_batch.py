@@ -15,7 +15,7 @@ COUNT, DT, STEPS = 1000, 5e-3, 200
 
 b = un.Builder("double-pendulum")
 b.base("ground")
-rod = dict(mass=1.0, com=(0, 0, -0.5), inertia=un.cylinder_inertia(1.0, 0.02, 1.0))
+rod = dict(mass=1.0, com=(0, 0, -0.5), inertia=un.solids.cylinder_inertia(1.0, 0.02, 1.0))
 b.body("upper", "ground", un.Revolute((0, 1, 0)), **rod)
 b.body("lower", "upper", un.Revolute((0, 1, 0)), position=(0, 0, -1.0), **rod)
 system = b.build()

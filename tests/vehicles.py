@@ -56,7 +56,7 @@ def _probe(system, times, states):
 
         now = s.state.base_twist, s.state.q, s.state.v
         gain = jax.jvp(energy, now, (s.acceleration.base, s.state.v, s.acceleration.v))[1]
-        return s, gain, un.body_twists(system, s.state)
+        return s, gain, un.kinematics.body_twists(system, s.state)
 
     return jax.lax.map(one, (times, states))
 
@@ -211,7 +211,7 @@ GAIT = dict(phi_amplitude=0.6, phi_rate=1.3, phi_phase=0.4, psi_amplitude=0.9, p
 
 @quickly_compiled
 def locked_inertia(system, state):
-    state, _ = un.driven_motion(system, 0.0, state)
+    state, _ = un.kinematics.driven_motion(system, 0.0, state)
     return un.geometry.locomotion_inertia(system, state)[0]
 
 

@@ -7,11 +7,13 @@ from . import (
     geometry as geometry,
     integrators as integrators,
     joints as joints,
+    kinematics as kinematics,
     laws as laws,
     lie as lie,
     results as results,
     rods as rods,
     rows as rows,
+    solids as solids,
 )
 from .balance.admissible import admissible as admissible, assemble as assemble
 from .balance.classes import classify as classify
@@ -25,30 +27,15 @@ from .balance.dynamics import (
 )
 from .balance.equilibrium import equilibrium as equilibrium, tangent_stiffness as tangent_stiffness
 from .balance.kinematics import (
-    body_accelerations as body_accelerations,
-    body_jacobian as body_jacobian,
-    body_poses as body_poses,
-    body_twists as body_twists,
-    centre_of_mass as centre_of_mass,
     kinetic_energy as kinetic_energy,
     momentum as momentum,
-    point_jacobian as point_jacobian,
-    point_position as point_position,
     potential_energy as potential_energy,
-    site_jacobian as site_jacobian,
-    site_view as site_view,
 )
 from .balance.linearise import linearise as linearise
 from .balance.modes import natural_modes as natural_modes
 from .balance.solution import hybrid_dynamics as hybrid_dynamics, reaction_kernel as reaction_kernel
 from .core.errors import ModelError as ModelError, UndulaError as UndulaError
 from .core.shapes import Shape as Shape
-from .core.solids import (
-    box_inertia as box_inertia,
-    cylinder_inertia as cylinder_inertia,
-    planar_inertia as planar_inertia,
-    sphere_inertia as sphere_inertia,
-)
 from .core.startup import UndulaWarning as UndulaWarning, fast_loops_active as fast_loops_active
 from .core.version import __version__ as __version__
 from .elements.actuator import Actuator as Actuator
@@ -64,7 +51,6 @@ from .io.urdf import load_urdf as load_urdf, read_urdf as read_urdf
 from .joints.cylindrical import Cylindrical as Cylindrical
 from .joints.fixed import Fixed as Fixed
 from .joints.free import Free as Free
-from .joints.joint import Mimic as Mimic
 from .joints.planar import Planar as Planar
 from .joints.rod.rod import Rod as Rod
 from .joints.screw import Helical as Helical, Prismatic as Prismatic, Revolute as Revolute
@@ -78,6 +64,5 @@ from .model.system import System as System
 from .numerics.lanes import lanes as lanes
 from .record.netcdf import load as load, save as save
 from .record.sample import sample as sample
-from .tree.driven import driven_motion as driven_motion
 from .view.page import write_html as write_html
 from .view.plots import write_figures as write_figures

@@ -41,11 +41,12 @@ FUNCTIONS = {
     "gravity_efforts": un.gravity_efforts,
     "locomotion": lambda s, x: (un.geometry.locomotion_inertia(s, x), un.geometry.locomotion_force(s, x, DV)),
     "kinematics": lambda s, x: (
-        un.body_twists(s, x), un.body_accelerations(s, x, un.Acceleration(DETA, DV)), un.centre_of_mass(s, x),
+        un.kinematics.body_twists(s, x), un.kinematics.body_accelerations(s, x, un.Acceleration(DETA, DV)),
+        un.kinematics.centre_of_mass(s, x),
         un.momentum(s, x, "world"), un.momentum(s, x, "centre"), un.momentum(s, x, "base"),
-        un.body_poses(s, x), un.kinetic_energy(s, x), un.potential_energy(s, x),
+        un.kinematics.body_poses(s, x), un.kinetic_energy(s, x), un.potential_energy(s, x),
     ),
-    "jacobians": lambda s, x: (un.body_jacobian(s, x, "b2"), un.point_jacobian(s, x, "b1", jnp.ones(3))),
+    "jacobians": lambda s, x: (un.kinematics.body_jacobian(s, x, "b2"), un.kinematics.point_jacobian(s, x, "b1", jnp.ones(3))),
     "connection": lambda s, x: (un.geometry.connection(s, x.q), un.geometry.resting_twist(s, x)),
     "hybrid": lambda s, x: un.hybrid_dynamics(HYBRID.replace(mass=s.mass, com=s.com, inertia=s.inertia), 0.3, x)[1:],
 }  # fmt: skip

@@ -32,7 +32,7 @@ def observe(system, dt, states):
             sample=un.sample(system, t, state),
             residual=locked @ state.base_twist + coupled @ state.v,
             momentum=un.momentum(system, state, "world"),
-            centre=un.centre_of_mass(system, state),
+            centre=un.kinematics.centre_of_mass(system, state),
         )
 
     return jax.vmap(one)(dt * jnp.arange(states.v.shape[0]), states)
@@ -137,7 +137,7 @@ STEPS, DT = 400, 0.005
 def motion(tree):
     """The tree from rest (zero momentum, not zero velocity), by the locomotion dynamics (3.29)."""
     system = tree.system
-    start = un.driven_motion(system, 0.0, system.state(base_position=[0.3, -0.1, 0.2]))[0]
+    start = un.kinematics.driven_motion(system, 0.0, system.state(base_position=[0.3, -0.1, 0.2]))[0]
     twist = jax.jit(un.geometry.resting_twist)(system, start)
     start = un.State(start.base, start.q, twist, start.v)
     states = simulate(system, start, DT, STEPS)
@@ -200,8 +200,8 @@ def test_accelerations_are_derivatives_of_twists(rng):
 
     @jax.jit
     def at(t):
-        state, acceleration = un.driven_motion(system, t, system.state())
-        return un.body_twists(system, state), un.body_accelerations(system, state, acceleration)
+        state, acceleration = un.kinematics.driven_motion(system, t, system.state())
+        return un.kinematics.body_twists(system, state), un.kinematics.body_accelerations(system, state, acceleration)
 
     twists = np.array([at(0.7 + k * h)[0] for k in range(-3, 4)])
     assert_allclose(at(0.7)[1], slope(twists, h)[0], atol=1e-9)
@@ -261,7 +261,7 @@ class TestTree:
     def test_momentum_in_space_is_constant_from_any_start(self, tree, rng):
         # not from rest, and with gravity: the rate of the momentum is the wrench of the weight
         system = tree.heavy
-        start = un.driven_motion(system, 0.0, system.state(base_twist=rng.normal(size=6)))[0]
+        start = un.kinematics.driven_motion(system, 0.0, system.state(base_twist=rng.normal(size=6)))[0]
         seen = observe(system, DT, simulate(system, start, DT, STEPS))
         P, c, weight = (
             np.asarray(seen["momentum"]),
@@ -550,7 +550,7 @@ def test_programs_do_not_grow_with_the_number_of_bodies(branching):
         "inverse": lambda s, x, a: un.inverse_dynamics(s, x, a),
         "forward": lambda s, x, a: un.forward_dynamics(s, x, a.v),
         "mass": lambda s, x, a: un.mass_matrix(s, x),
-        "poses": lambda s, x, a: un.body_poses(s, x),
+        "poses": lambda s, x, a: un.kinematics.body_poses(s, x),
     }
     sizes = []
     for n in (6, 48):

@@ -18,7 +18,7 @@ def linkage(holds=("x", "z"), stiffness=0.0):
     b.base("ground")
     parent, at = "ground", 0.0
     for name, length in (("crank", 0.3), ("coupler", 0.5), ("rocker", 0.4)):
-        inertia = un.cylinder_inertia(length, 0.01, length, "x")
+        inertia = un.solids.cylinder_inertia(length, 0.01, length, "x")
         b.body(
             name,
             parent,
@@ -192,15 +192,17 @@ class TestSteps:
     def test_reactions(self, rng):
         """The same rod, assembled: its reactions do no work, and the pin does not accelerate."""
         system, state = arch()
-        assert_allclose(quickly_compiled(un.body_poses)(system, state).position[-1], [0.6, 0, 0.5], atol=1e-9)
+        assert_allclose(
+            quickly_compiled(un.kinematics.body_poses)(system, state).position[-1], [0.6, 0, 0.5], atol=1e-9
+        )
         state = un.State(state.base, state.q, state.base_twist, jnp.asarray(rng.normal(size=4)))
 
         @quickly_compiled
         def seen(system, state):
             found = un.hybrid_dynamics(system, jnp.zeros(()), state)
             efforts = un.inverse_dynamics(system, found.state, found.acceleration).v
-            tip = un.body_accelerations(system, found.state, found.acceleration)[-1, :3]
-            twist = un.body_twists(system, found.state)[-1]
+            tip = un.kinematics.body_accelerations(system, found.state, found.acceleration)[-1, :3]
+            twist = un.kinematics.body_twists(system, found.state)[-1]
             return found, efforts, tip + jnp.cross(twist[3:], twist[:3]), twist
 
         found, efforts, acceleration, twist = seen(system, state)

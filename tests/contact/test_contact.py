@@ -49,7 +49,7 @@ def block(slope=0.0, law=None, gravity=G):
 
 def ball(law, surface=None, radius=0.1, gravity=G, **where):
     b = un.Builder("ball", gravity=(0, 0, -gravity))
-    b.base("ball", role="free", mass=2.0, inertia=un.sphere_inertia(2.0, radius))
+    b.base("ball", role="free", mass=2.0, inertia=un.solids.sphere_inertia(2.0, radius))
     b.add(un.contact.Contact("ground", "ball", un.contact.Plane() if surface is None else surface, law, radius=radius))
     system = b.build()
     return system, system.state(**({"base_position": (0, 0, radius)} | where))

@@ -90,7 +90,7 @@ class TestAddedInertia:
 
         @eqx.filter_jit
         def found(system, bare, state):
-            J = [un.site_jacobian(bare, state, p) for p in places]
+            J = [un.kinematics.site_jacobian(bare, state, p) for p in places]
             return un.mass_matrix(system, state), un.mass_matrix(bare, state), J, un.kinetic_energy(system, state)
 
         M, plain, J, kinetic = found(system, bare, state)
@@ -122,7 +122,7 @@ class TestAddedInertia:
         system = b.build()
         assert_allclose(forward(system, system.state(), jnp.zeros(0)).base[2], -9.81 / 1.25, rtol=1e-14)
         assert_allclose(un.potential_energy(system, system.state(base_position=(0, 0, 1.0))), 9.81)
-        assert_allclose(un.centre_of_mass(system, system.state(base_position=(0, 0, 1.0))), [0, 0, 1.0])
+        assert_allclose(un.kinematics.centre_of_mass(system, system.state(base_position=(0, 0, 1.0))), [0, 0, 1.0])
 
     def test_connection(self, rng):
         """In a fluid the motion of the base from rest is the hydrodynamic connection: the total momentum stays zero."""
@@ -176,7 +176,7 @@ class TestFields:
         return b.build()
 
     def curvature(self, system, at, X):
-        return float(quickly_compiled(un.site_view)(system, at, un.on("rod", X)).xi[5])
+        return float(quickly_compiled(un.kinematics.site_view)(system, at, un.on("rod", X)).xi[5])
 
     def test_muscle(self):
         """An internal couple c(X) is balanced by a curvature c / EI; a law of time scales it."""
@@ -209,7 +209,7 @@ class TestFields:
         at = un.equilibrium(system)
         base = eqx.filter_jit(un.sample)(system, 0.0, at.state).base_wrench
         X = np.linspace(0, 1.3, 27)
-        R = jax.jit(jax.vmap(lambda X: un.site_view(system, at.state, un.on("rod", X)).R))(X)
+        R = jax.jit(jax.vmap(lambda X: un.kinematics.site_view(system, at.state, un.on("rod", X)).R))(X)
         angle = np.arctan2(R[:, 1, 0], R[:, 0, 0])
         force = 0.3 * np.trapezoid(np.stack([-np.sin(angle), np.cos(angle)]), X)
         assert_allclose(base[:2], -force, rtol=2e-3)

@@ -31,7 +31,7 @@ def after(setup, dt, seconds):
     end = advanced(
         setup.system, setup.state, jnp.asarray(dt), jnp.asarray(round(seconds / dt)), un.integrators.Moreau()
     )
-    return np.asarray(un.centre_of_mass(setup.system, end))
+    return np.asarray(un.kinematics.centre_of_mass(setup.system, end))
 
 
 @eqx.filter_jit
@@ -40,7 +40,7 @@ def _path(system, state, dt, every, samples):
 
     def sample(carry, k):
         carry = un.advance(system, carry[0], dt, every, k * every * dt, method, carry[1])[:2]
-        return carry, un.centre_of_mass(system, carry[0])
+        return carry, un.kinematics.centre_of_mass(system, carry[0])
 
     memory = method.init(un.prepare(system), 0.0, state)
     return jax.lax.scan(sample, (state, memory), jnp.arange(samples))[1]

@@ -151,7 +151,7 @@ class TestMobilePendulum:
         b = un.Builder("cart")
         b.base("cart", role="free", group="R", mass=self.mc, inertia=0.01)
         for name in ("front", "rear"):
-            wheel = un.cylinder_inertia(self.mw, self.R, 0.02, "y")
+            wheel = un.solids.cylinder_inertia(self.mw, self.R, 0.02, "y")
             b.body(name, "cart", un.Revolute((0, 1, 0)), self.mw, inertia=wheel)
             b.add(un.rows.Wheel(f"{name}_contact", "cart", radius=self.R, roll=name, side=False))
         b.body("pendulum", "cart", un.Revolute((0, -1, 0)), self.m, com=(0, 0, -self.l))
@@ -387,7 +387,7 @@ def passive_loop(cut="coupler-rocker", rocker=BAR.rocker, closures=1):
 
     def bar(name, parent, at, length, side=1):
         m = BAR.density * length
-        inertia = un.cylinder_inertia(m, 0.01, length, "x")
+        inertia = un.solids.cylinder_inertia(m, 0.01, length, "x")
         b.body(name, parent, un.Revolute((0, -1, 0)), m, (side * length / 2, 0, 0), inertia, (at, 0, 0))
 
     bar("crank", "ground", 0.0, BAR.crank)

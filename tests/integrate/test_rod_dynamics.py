@@ -48,7 +48,7 @@ def _final(system, state, dt, steps, method):
 def final(system, state, dt, steps, method):
     """The state after some steps; times and numbers are arrays, so that changing them does not recompile."""
     end = _final(system, state, jnp.asarray(dt), jnp.asarray(steps), method)
-    return un.driven_motion(system, dt * steps, end)[0] if system.motions else end
+    return un.kinematics.driven_motion(system, dt * steps, end)[0] if system.motions else end
 
 
 # The methods on joints
@@ -265,7 +265,7 @@ def test_gradients_of_a_motion():
         system = b.build()
         method = un.integrators.ImplicitMidpoint(tolerance=1e-12)
         end = jax.tree.map(lambda y: y[-1], un.simulate(system, system.state(), 0.05, 20, integrator=method))
-        return un.body_poses(system, end).position[-1, 1]
+        return un.kinematics.body_poses(system, end).position[-1, 1]
 
     x = jnp.ones(3)
     evaluate = jax.jit(jax.value_and_grad(tip), compiler_options=quick_options())  # one compilation serves both

@@ -25,7 +25,7 @@ G = 9.81
 def ball(height=0.5, restitution=0.8, name="ball", **given):
     """A ball of 1 kg above the ground: (system, state)."""
     b = un.Builder(name)
-    b.base("ball", role="free", mass=1.0, inertia=un.sphere_inertia(1.0, 0.1))
+    b.base("ball", role="free", mass=1.0, inertia=un.solids.sphere_inertia(1.0, 0.1))
     b.add(
         un.contact.Contact(
             "ground", "ball", un.contact.Plane(), un.contact.Coulomb(0.3, restitution=restitution), radius=0.1

@@ -25,7 +25,7 @@ CASES = {f"{name}-{base}": (file, base) for name, file in BOTH.items() for base 
 # compiled once and run a few times: optimised code would cost more than it saves
 QUICK = {"xla_backend_optimization_level": 0, "xla_llvm_disable_expensive_passes": True}
 quick = partial(jax.jit, compiler_options=QUICK)
-body_poses, inverse_dynamics = quick(un.body_poses), quick(un.inverse_dynamics)
+body_poses, inverse_dynamics = quick(un.kinematics.body_poses), quick(un.inverse_dynamics)
 
 
 @partial(quick, static_argnames="body")
@@ -34,16 +34,16 @@ def everything(system, state, acceleration, efforts, body):
     needed = un.inverse_dynamics(system, state, acceleration)
     gained = un.forward_dynamics(system, state, efforts)
     directions = np.array(system.topology.base_directions, dtype=int)
-    poses = un.body_poses(system, state)
+    poses = un.kinematics.body_poses(system, state)
     columns = np.concatenate([directions, 6 + np.arange(system.nv)])
     return {
         "positions": poses.position,
         "rotations": jax.vmap(lambda pose: pose.rotation)(poses),
-        "jacobian": un.body_jacobian(system, state, body)[:, columns],
+        "jacobian": un.kinematics.body_jacobian(system, state, body)[:, columns],
         "inverse": jnp.concatenate([needed.base[directions], needed.v]),
         "mass matrix": un.mass_matrix(system, state),
         "forward": jnp.concatenate([gained.base[directions], gained.v]),
-        "centre": un.centre_of_mass(system, state),
+        "centre": un.kinematics.centre_of_mass(system, state),
         "momentum": un.momentum(system, state, "centre"),
         "kinetic": un.kinetic_energy(system, state),
         "potential": un.potential_energy(system, state),

@@ -46,7 +46,7 @@ def inertia(system, state):
 
 @quickly_compiled
 def poses(system, state):
-    return un.body_poses(system, state)
+    return un.kinematics.body_poses(system, state)
 
 
 def tip(system, state):
@@ -239,7 +239,7 @@ class TestKinematics:
             "tip", "root", un.Rod(inertia=np.ones(6), strain=lambda X, t: jnp.array([1.0, 0, 0, 0, 0, 3.0]) + 0 * X)
         )
         system = field.build()
-        state, _ = un.driven_motion(system, 0.0, system.state())
+        state, _ = un.kinematics.driven_motion(system, 0.0, system.state())
         assert_allclose(tip(system, state), [np.sin(3) / 3, (1 - np.cos(3)) / 3, 0], atol=1e-9)
 
     def test_helix(self):

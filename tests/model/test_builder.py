@@ -235,10 +235,10 @@ def test_largest_allowed_inertia():
         (un.Revolute(motion=un.forces.ProportionalDerivative(1.0, 1.0, 0.0)), ["arm", "motion|law"]),
         (un.Revolute(motion="wave"), ["arm", "motion|law"]),
         (un.Revolute(effort="push"), ["arm", "effort|law"]),
-        (un.Spherical(mimic=un.Mimic("arm")), ["'arm' is a mimic", "one coordinate"]),
-        (un.Fixed(mimic=un.Mimic("arm")), ["'arm' is a mimic", "one coordinate"]),
-        (un.Revolute(mimic=un.Mimic("arm")), ["'arm' mimics 'arm'"]),
-        (un.Revolute(mimic=un.Mimic("elbow")), ["'arm' mimics 'elbow'"]),
+        (un.Spherical(mimic=un.joints.Mimic("arm")), ["'arm' is a mimic", "one coordinate"]),
+        (un.Fixed(mimic=un.joints.Mimic("arm")), ["'arm' is a mimic", "one coordinate"]),
+        (un.Revolute(mimic=un.joints.Mimic("arm")), ["'arm' mimics 'arm'"]),
+        (un.Revolute(mimic=un.joints.Mimic("elbow")), ["'arm' mimics 'elbow'"]),
         # arguments without effect are refused, not ignored
         (un.Fixed(stiffness=1.0), ["'arm'"]),
         (un.Fixed(role="driven"), ["'arm'"]),
@@ -252,11 +252,11 @@ def test_joint_is_refused(joint, words):
 @pytest.mark.parametrize(
     "joint, words",
     [
-        (un.Prismatic(mimic=un.Mimic("arm", NAN)), ["'hand'"]),
-        (un.Prismatic(mimic=un.Mimic("arm", 1.0, NAN)), ["'hand'"]),
-        (un.Prismatic(mimic=un.Mimic("arm"), stiffness=2.0), ["'hand'"]),
-        (un.Prismatic(mimic=un.Mimic("arm"), motion=SWING), ["'hand'"]),
-        (un.Prismatic(mimic=un.Mimic("arm"), role="driven"), ["'hand'"]),
+        (un.Prismatic(mimic=un.joints.Mimic("arm", NAN)), ["'hand'"]),
+        (un.Prismatic(mimic=un.joints.Mimic("arm", 1.0, NAN)), ["'hand'"]),
+        (un.Prismatic(mimic=un.joints.Mimic("arm"), stiffness=2.0), ["'hand'"]),
+        (un.Prismatic(mimic=un.joints.Mimic("arm"), motion=SWING), ["'hand'"]),
+        (un.Prismatic(mimic=un.joints.Mimic("arm"), role="driven"), ["'hand'"]),
     ],
 )
 def test_mimic_is_refused(joint, words):
@@ -267,15 +267,15 @@ def test_mimic_is_refused(joint, words):
 
 def test_mimic_of_a_mimic():
     b = one_joint()
-    b.body("hand", "arm", un.Revolute(mimic=un.Mimic("arm")), **GOOD)
-    b.body("finger", "hand", un.Revolute(mimic=un.Mimic("hand")), **GOOD)
+    b.body("hand", "arm", un.Revolute(mimic=un.joints.Mimic("arm")), **GOOD)
+    b.body("finger", "hand", un.Revolute(mimic=un.joints.Mimic("hand")), **GOOD)
     refuse(b, "'finger' mimics 'hand'")
 
 
 def test_mimic_of_a_rotation_vector():
     # the components of a ball joint's rotation vector are not angles that a joint could follow
     b = one_joint(un.Spherical())
-    b.body("hand", "arm", un.Revolute(mimic=un.Mimic("arm.rx")), **GOOD)
+    b.body("hand", "arm", un.Revolute(mimic=un.joints.Mimic("arm.rx")), **GOOD)
     refuse(b, "'hand'", r"arm\.rx")
 
 
@@ -322,8 +322,8 @@ def test_names(arm):
         (lambda: arm.state(base_position=[1.0]), ["base_position", r"\(3,\)"]),
         (lambda: arm.state(base_quaternion=[1.0, 0.0, 0.0]), ["base_quaternion", r"\(4,\)"]),
         (lambda: arm.state(base_twist=[1.0]), ["base_twist", r"\(6,\)"]),
-        (lambda: un.point_position(arm, arm.state(), "leg", jnp.zeros(3)), ["body 'leg'"]),
-        (lambda: un.body_jacobian(arm, arm.state(), "leg"), ["body 'leg'"]),
+        (lambda: un.kinematics.point_position(arm, arm.state(), "leg", jnp.zeros(3)), ["body 'leg'"]),
+        (lambda: un.kinematics.body_jacobian(arm, arm.state(), "leg"), ["body 'leg'"]),
         (lambda: un.momentum(arm, arm.state(), "moon"), ["moon", "base", "world", "centre"]),
         (lambda: un.geometry.connection(arm, arm.state().q), ["'model'", "fixed base"]),
     ):

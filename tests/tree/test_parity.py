@@ -71,11 +71,11 @@ def everything(system, state, acceleration, efforts, external):
         forward=un.forward_dynamics(system, state, efforts, external),
         bias=un.bias(system, state, external),
         gravity=un.gravity_efforts(system, state),
-        poses=un.body_poses(system, state),
-        twists=un.body_twists(system, state),
-        gains=un.body_accelerations(system, state, acceleration),
+        poses=un.kinematics.body_poses(system, state),
+        twists=un.kinematics.body_twists(system, state),
+        gains=un.kinematics.body_accelerations(system, state, acceleration),
         momenta={frame: un.momentum(system, state, frame) for frame in ("base", "world", "centre")},
-        centre=un.centre_of_mass(system, state),
+        centre=un.kinematics.centre_of_mass(system, state),
         kinetic=un.kinetic_energy(system, state),
         potential=un.potential_energy(system, state),
         locked=un.geometry.locomotion_inertia(system, state),
@@ -239,9 +239,9 @@ def test_jacobians(rng):
     @jax.jit
     def compute(system, state):
         return (
-            {k: un.body_jacobian(system, state, f"b{k}") for k in (0, 3, 4)},
-            un.point_jacobian(system, state, "b4", jnp.asarray(point)),
-            un.point_position(system, state, "b4", jnp.asarray(point)),
+            {k: un.kinematics.body_jacobian(system, state, f"b{k}") for k in (0, 3, 4)},
+            un.kinematics.point_jacobian(system, state, "b4", jnp.asarray(point)),
+            un.kinematics.point_position(system, state, "b4", jnp.asarray(point)),
         )
 
     bodies, J_point, where = compute(system, state)
@@ -303,7 +303,7 @@ def in_group(system, state, efforts, external):
 
 def test_mimic_joints(rng):
     kinds, parents = ("Revolute", "Prismatic", "Revolute", "Spherical", "Revolute"), (0, 1, 0, 3, 4)
-    follow = {2: {"mimic": un.Mimic("b1", 0.7, 0.2)}, 5: {"mimic": un.Mimic("b3", -1.3, -0.4)}}
+    follow = {2: {"mimic": un.joints.Mimic("b1", 0.7, 0.2)}, 5: {"mimic": un.joints.Mimic("b3", -1.3, -0.4)}}
     # rates (b1, b2, b3, b4 x 3, b5) of the coordinates (b1, b3, b4 x 3)
     C = np.zeros((13, 11))
     C[:6, :6] = np.eye(6)
@@ -352,7 +352,7 @@ def mimicking(system, state, acceleration, efforts, external):
         un.mass_matrix(system, state),
         un.forward_dynamics(system, state, efforts, external),
         un.geometry.locomotion_inertia(system, state),
-        un.body_twists(system, state),
+        un.kinematics.body_twists(system, state),
         un.kinetic_energy(system, state),
     )
 
@@ -363,10 +363,10 @@ def test_mimic_of_one_coordinate_of_several(leader):
     b = un.Builder("nut")
     b.base("ground")
     b.body("cyl", "ground", un.Cylindrical((0, 0, 1)), 1.0, (0.1, 0, 0), 0.1)
-    b.body("follower", "ground", un.Prismatic((1, 0, 0), mimic=un.Mimic(leader, 2.0, 0.5)), 3.0, (0, 0, 0), 0.1)
+    b.body("follower", "ground", un.Prismatic((1, 0, 0), mimic=un.joints.Mimic(leader, 2.0, 0.5)), 3.0, (0, 0, 0), 0.1)
     system = b.build()
     state = system.state(position=[0.3, -0.4], velocity=[1.0, 10.0])
-    poses, twists = jax.jit(un.body_poses)(system, state), jax.jit(un.body_twists)(system, state)
+    poses, twists = jax.jit(un.kinematics.body_poses)(system, state), jax.jit(un.kinematics.body_twists)(system, state)
     x = {"cyl.angle": 0.3, "cyl.slide": -0.4}[leader]
     v = {"cyl.angle": 1.0, "cyl.slide": 10.0}[leader]
     assert_allclose(poses.position[2], [2 * x + 0.5, 0, 0], atol=1e-14)
@@ -536,7 +536,7 @@ def test_partly_driven_joints(rng):
 def test_mimic_of_a_driven_and_of_a_free_coordinate(rng):
     kinds, parents = ("Revolute", "Revolute", "Prismatic", "Revolute"), (0, 1, 2, 2)
     for base, options, index in (("free", {1: DRIVEN}, 0), ("fixed", {2: DRIVEN}, 0)):
-        follow = {4: {"mimic": un.Mimic("b1", 2.0, 0.1)}}
+        follow = {4: {"mimic": un.joints.Mimic("b1", 2.0, 0.1)}}
         external = rng.normal(size=(5, 6))
         pair = random_pair(rng, kinds, parents, base, options=options, spare=follow, pushed=external)
         system, model = pair.system, pair.model
@@ -593,7 +593,7 @@ def test_driven_motion(rng):
     b.body("kite", "b0", un.Free(motion=law), 1.0, inertia=0.1)
     system = b.build()
     t = 0.9
-    state, acceleration = jax.jit(un.driven_motion)(system, t, system.state())
+    state, acceleration = jax.jit(un.kinematics.driven_motion)(system, t, system.state())
     value = amp * np.sin(1.3 * t + phase)
     rate, gain = 1.3 * amp * np.cos(1.3 * t + phase), -(1.3**2) * value
     R, W, dW = expm_motion(lambda s: (amp * np.sin(1.3 * s + phase))[3:], t)

@@ -31,12 +31,12 @@ def arm(nodes=6, modes=3, order=4, gravity=(0, 0, 0), base="fixed", more=(), **o
 
 @quickly_compiled
 def view(system, state, site):
-    return un.site_view(system, state, site)
+    return un.kinematics.site_view(system, state, site)
 
 
 @quickly_compiled
 def jacobian(system, state, site):
-    return un.site_jacobian(system, state, site)
+    return un.kinematics.site_jacobian(system, state, site)
 
 
 def bent(system, seed=0):
@@ -140,7 +140,7 @@ class TestSections:
         with pytest.raises(un.ModelError, match="is on the rod 'leg', which does not exist; the rods are arm"):
             arm(more=[un.forces.Load(un.on("leg", 0.4), (0, 0, 1))])
         with pytest.raises(un.UndulaError, match="there is no rod 'leg'"):
-            un.site_view(arm(), arm().state(), un.on("leg", 0.1))
+            un.kinematics.site_view(arm(), arm().state(), un.on("leg", 0.1))
 
 
 class TestCarried:
@@ -175,7 +175,7 @@ class TestCarried:
         heavy = un.equilibrium(self.beam(carried=0.3, gravity=(0, 0, -10.0), **light))
         for found in (pushed, heavy):
             for x in (0.3, 0.52, 1.3):
-                z = un.site_view(self.beam(**light), found.state, un.on("beam", x)).p[2]
+                z = un.kinematics.site_view(self.beam(**light), found.state, un.on("beam", x)).p[2]
                 # the moment has a kink at the load, which six polynomials represent to half a percent
                 assert_allclose(z, -self.sag(3.0, 0.52, x), rtol=1.5e-2)
 
@@ -185,7 +185,7 @@ class TestCarried:
         system = self.beam([hold, un.forces.Load("tip", (0, 0, -3.0))], inertia=(1e-9, 1e-9, 1e-9, 0, 0, 0))
         at = un.equilibrium(system)
         assert_allclose(at.reactions, [3.0 * self.sag(1, 0.9, 1.3) / self.sag(1, 0.9, 0.9)], rtol=3e-3)
-        assert_allclose(un.site_view(system, at.state, un.on("beam", 0.9)).p[2], 0, atol=1e-10)
+        assert_allclose(un.kinematics.site_view(system, at.state, un.on("beam", 0.9)).p[2], 0, atol=1e-10)
 
     def test_a_rod_on_a_rod(self):
         """An upright branch at 0.65 m: its weight bends the trunk like a load at that point."""
@@ -205,7 +205,7 @@ class TestCarried:
         b.body("bud", un.on("trunk", 0.65), twig, rotation=[[0, 0, -1.0], [0, 1, 0], [1, 0, 0]])
         system = b.build()
         at = un.equilibrium(system)
-        z = un.site_view(system, at.state, un.on("trunk", 1.3)).p[2]
+        z = un.kinematics.site_view(system, at.state, un.on("trunk", 1.3)).p[2]
         assert_allclose(z, -self.sag(0.5 * 0.4 * 10, 0.65, 1.3), rtol=3e-3)
 
     def test_contact(self):
@@ -287,7 +287,7 @@ def test_gradient_by_the_place_of_a_load():
         system = TestCarried().beam([un.forces.Load(un.on("beam", a), (0, 0, -3.0))], damping=5.0)
         # one implicit step from rest is enough: its displacement is linear in the effort
         end = un.simulate(system, system.state(), 1e-3, 1, integrator=un.integrators.Newmark())
-        return un.site_view(system, jax.tree.map(lambda x: x[-1], end), "tip").p[2]
+        return un.kinematics.site_view(system, jax.tree.map(lambda x: x[-1], end), "tip").p[2]
 
     value = jax.jit(tip)
     slope = jax.jit(jax.jacfwd(tip))(0.5)

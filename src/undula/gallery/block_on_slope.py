@@ -16,7 +16,7 @@ def build(p: dict) -> Setup:
         "block",
         role="free",
         mass=m,
-        inertia=un.box_inertia(m, SIZE),
+        inertia=un.solids.box_inertia(m, SIZE),
         shapes=[un.Shape("box", SIZE, colour=(0.75, 0.45, 0.2))],
     )
     slope = un.contact.Plane(normal=(np.sin(a), 0, np.cos(a)))

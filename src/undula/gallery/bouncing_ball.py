@@ -13,7 +13,7 @@ def build(p: dict) -> Setup:
         un.Shape("sphere", (r,), colour=(0.85, 0.35, 0.2)),
         un.Shape("sphere", (0.25 * r,), (0, 0.85 * r, 0), colour=(1, 1, 1)),
     ]
-    b.base("ball", role="free", mass=m, inertia=un.sphere_inertia(m, r), shapes=look)
+    b.base("ball", role="free", mass=m, inertia=un.solids.sphere_inertia(m, r), shapes=look)
     b.add(
         un.contact.Contact(
             "ground", "ball", un.contact.Plane(), un.contact.Coulomb(p["mu"], restitution=p["restitution"]), radius=r

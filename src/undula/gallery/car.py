@@ -18,7 +18,7 @@ def add_platform(b: un.Builder, p: dict, name: str, speed: un.laws.Law, shapes: 
     l, L, R, m = p["wheelbase"], p["track"], p["radius"], p["mass"]
     rear = [s for y in (-L / 2, L / 2) for s in drawing.wheel(R, -l / 2, y)]
     I = p["inertia"]
-    b.base(name, role="free", group="SE2", mass=m, inertia=un.planar_inertia(I), shapes=[*shapes, *rear])
+    b.base(name, role="free", group="SE2", mass=m, inertia=un.solids.planar_inertia(I), shapes=[*shapes, *rear])
     beta = un.laws.Sinusoid(p["steer_amplitude"], p["steer_rate"], p["steer_phase"])
     for side, y in (("right", -L / 2), ("left", L / 2)):
         knuckle = KNUCKLE * m
@@ -27,7 +27,7 @@ def add_platform(b: un.Builder, p: dict, name: str, speed: un.laws.Law, shapes: 
             name,
             un.Revolute((0, 0, 1), name=f"steer-{side}", motion=FrontAngle(beta, y / l)),
             mass=knuckle,
-            inertia=un.sphere_inertia(knuckle, R),
+            inertia=un.solids.sphere_inertia(knuckle, R),
             position=(l / 2, y, 0),
             shapes=drawing.wheel(R),
         )

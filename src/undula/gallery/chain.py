@@ -16,7 +16,7 @@ def build(p: dict) -> Setup:
         return dict(
             mass=m,
             com=(l / 2, 0, 0),
-            inertia=un.cylinder_inertia(m, r, l, "x"),
+            inertia=un.solids.cylinder_inertia(m, r, l, "x"),
             shapes=[
                 un.Shape(
                     "capsule", (r, l), (l / 2, 0, 0), drawing.ALONG_X, (0.1 + 0.8 * blend, 0.45, 0.7 - 0.5 * blend)

@@ -24,7 +24,7 @@ def drone(p: dict) -> dict:
         for a in np.arange(6) * np.pi / 3
     ]
     hull = un.Shape("box", (r, 0.6 * r, 0.06), colour=(0.75, 0.2, 0.2))
-    return dict(mass=m, inertia=un.cylinder_inertia(m, r, 0.1, "z"), shapes=[hull, *arms])
+    return dict(mass=m, inertia=un.solids.cylinder_inertia(m, r, 0.1, "z"), shapes=[hull, *arms])
 
 
 def build(p: dict) -> Setup:
@@ -35,7 +35,7 @@ def build(p: dict) -> Setup:
     b.body("rod1", "drone1", soft)
     m, size = p["payload_mass"], p["payload_size"]
     box = [un.Shape("box", size, (half, 0, 0), colour=(0.85, 0.65, 0.2))]
-    b.body("payload", "rod1", un.Fixed(), mass=m, com=(half, 0, 0), inertia=un.box_inertia(m, size), shapes=box)
+    b.body("payload", "rod1", un.Fixed(), mass=m, com=(half, 0, 0), inertia=un.solids.box_inertia(m, size), shapes=box)
     b.body("rod2", "payload", soft, position=(2 * half, 0, 0))
     b.body("drone2", "rod2", un.Fixed(), **drone(p))
     # (3.65), (3.66): V_0 = sin(pi t), V_6 = sin(pi t / 2) upwards; the integral of the velocity's error is the place's error

@@ -22,7 +22,7 @@ def build(p: dict) -> Setup:
             shapes.append(un.Shape("sphere", (0.75 * r,), (1.25 * l, 0, 0.5 * r), colour=FUR))
         else:
             shapes.append(un.Shape("capsule", (0.15 * r, 0.8 * l), (-1.3 * l, 0, 0.4 * r), drawing.ALONG_X, FUR))
-        return dict(mass=m, com=(side * l / 2, 0, 0), inertia=un.cylinder_inertia(m, r, l, "x"), shapes=shapes)
+        return dict(mass=m, com=(side * l / 2, 0, 0), inertia=un.solids.cylinder_inertia(m, r, l, "x"), shapes=shapes)
 
     # it starts on its back: turned by pi about the spine
     b.base("rear", role="free", position=(0, 0, p["height"]), rotation=(0.0, 1.0, 0.0, 0.0), **half(-1))

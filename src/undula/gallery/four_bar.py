@@ -43,7 +43,7 @@ def build(p: dict) -> Setup:
             un.Revolute((0, -1, 0), motion=law),
             mass=m,
             com=(sides[name] * l / 2, 0, 0),
-            inertia=un.cylinder_inertia(m, 0.01, l, "x"),
+            inertia=un.solids.cylinder_inertia(m, 0.01, l, "x"),
             position=(at, 0, 0),
             shapes=[_bar(sides[name] * l, COLOURS[name])],
         )

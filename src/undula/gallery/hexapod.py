@@ -58,7 +58,7 @@ def build(p: dict) -> Setup:
         "ground",
         un.Free(),
         mass=M,
-        inertia=un.cylinder_inertia(M, r, 0.05, "z"),
+        inertia=un.solids.cylinder_inertia(M, r, 0.05, "z"),
         shapes=[
             un.Shape("cylinder", (r, 0.03), (0, 0, 0.03), colour=PLATE),
             un.Shape("box", (0.5 * r, 0.05 * r, 0.02), (0.5 * r, 0, 0.055), colour=(1, 1, 1)),
@@ -68,7 +68,7 @@ def build(p: dict) -> Setup:
         leg = home + tip - foot
         length = float(np.linalg.norm(leg))
         half, drawn = 0.55 * length, 0.65 * length  # drawn longer, so that the parts overlap when a leg is long
-        solid = dict(mass=m, inertia=un.cylinder_inertia(m, 0.02, half, "z"))
+        solid = dict(mass=m, inertia=un.solids.cylinder_inertia(m, 0.02, half, "z"))
         z = leg / length
         x = np.cross((0.0, 0.0, 1.0), z)
         x = x / np.linalg.norm(x) if np.linalg.norm(x) > 1e-9 else np.array([1.0, 0, 0])

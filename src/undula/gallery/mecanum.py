@@ -32,7 +32,7 @@ def build(p: dict) -> Setup:
         group="SE2",
         mass=p["mass"],
         com=(*p["com"], 0),
-        inertia=un.planar_inertia(I),
+        inertia=un.solids.planar_inertia(I),
         shapes=shapes,
     )
     # three patterns of the wheels' angles are compatible: all alike, along the rollers, and left against right

@@ -15,7 +15,7 @@ def build(p: dict) -> Setup:
         role="free",
         group="R",
         mass=p["cart_mass"],
-        inertia=un.box_inertia(p["cart_mass"], (2 * half, R, R)),
+        inertia=un.solids.box_inertia(p["cart_mass"], (2 * half, R, R)),
         position=(0, 0, R),
         shapes=[un.Shape("box", (2 * half + R, 0.5 * R, 0.5 * R), colour=(0.35, 0.4, 0.5))],
     )
@@ -27,7 +27,7 @@ def build(p: dict) -> Setup:
             "cart",
             un.Revolute((0, 1, 0), motion=law),
             p["wheel_mass"],
-            inertia=un.cylinder_inertia(p["wheel_mass"], R, 0.2 * R, "y"),
+            inertia=un.solids.cylinder_inertia(p["wheel_mass"], R, 0.2 * R, "y"),
             position=(x, 0, 0),
             shapes=[
                 un.Shape("cylinder", (R, 0.2 * R), (0, 0.4 * R, 0), drawing.ALONG_Y, (0.15, 0.15, 0.15)),

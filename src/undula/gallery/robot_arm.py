@@ -40,7 +40,7 @@ def add_arm(b: un.Builder, p: dict, parent: str, height: float = 0.0) -> None:
             un.Revolute((0, 0, 1), name=f"joint{j}") if j <= 3 else un.Fixed(name=f"joint{j}"),
             mass=m,
             com=centre,
-            inertia=un.cylinder_inertia(m, width, length, axis),
+            inertia=un.solids.cylinder_inertia(m, width, length, axis),
             position=(d, -r * s, r * c + (height if j == 1 else 0.0)),
             rotation=np.array([[1, 0, 0], [0, c, -s], [0, s, c]]),
             shapes=[

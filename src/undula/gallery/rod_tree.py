@@ -11,7 +11,7 @@ def build(p: dict) -> Setup:
     r, d, m = p["radius"], p["diameter"], p["mass"]
     b = un.Builder("rod-tree", gravity=(0, 0, 0))
     hull = un.Shape("cylinder", (r, 0.6 * r), colour=(0.80, 0.27, 0.22))
-    b.base("body", role="free", mass=m, inertia=un.cylinder_inertia(m, r, 0.6 * r, "z"), shapes=[hull])
+    b.base("body", role="free", mass=m, inertia=un.solids.cylinder_inertia(m, r, 0.6 * r, "z"), shapes=[hull])
     soft = rods.soft(p, "kirchhoff")
     for k in range(4):
         c, s = np.cos(k * np.pi / 2), np.sin(k * np.pi / 2)

@@ -13,7 +13,7 @@ def build(p: dict) -> Setup:
     look = [un.Shape("sphere", (r,), colour=(0.15, 0.35, 0.6))]
     for side in (1, -1):  # a spot on each side shows how it turns
         look.append(un.Shape("sphere", (0.35 * r,), (0.5 * r, 0.6 * side * r, 0), colour=(0.95, 0.9, 0.75)))
-    b.base("ball", role="free", mass=m, inertia=un.sphere_inertia(m, r), shapes=look)
+    b.base("ball", role="free", mass=m, inertia=un.solids.sphere_inertia(m, r), shapes=look)
     b.add(
         un.contact.Contact(
             "ground", "ball", un.contact.Plane(), un.contact.Coulomb(p["mu"], rolling=p["mu_roll"]), radius=r

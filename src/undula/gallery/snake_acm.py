@@ -29,7 +29,7 @@ def build(p: dict) -> Setup:
         return dict(
             mass=link_mass,
             com=(centre, 0, 0),
-            inertia=un.box_inertia(link_mass, size),
+            inertia=un.solids.box_inertia(link_mass, size),
             shapes=[
                 un.Shape(
                     "capsule",
@@ -53,7 +53,7 @@ def build(p: dict) -> Setup:
             f"S{j - 1}",
             un.Revolute((0, 0, 1), name=f"r{j}"),
             mass=wheeled_mass,
-            inertia=un.box_inertia(wheeled_mass, (2 * wheel, TRACK * l, 2 * wheel)),
+            inertia=un.solids.box_inertia(wheeled_mass, (2 * wheel, TRACK * l, 2 * wheel)),
             position=(l if k > 1 else 0, 0, 0),
             shapes=drawing.axle(wheel, TRACK * l),
         )

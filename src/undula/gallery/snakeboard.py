@@ -23,7 +23,7 @@ def build(p: dict) -> Setup:
         role="free",
         group="SE2",
         mass=p["mass_board"],
-        inertia=un.planar_inertia(p["inertia_board"]),
+        inertia=un.solids.planar_inertia(p["inertia_board"]),
         shapes=[
             un.Shape("box", (2 * l, 0.06, 0.015), (0, 0, 0.07), colour=(0.72, 0.53, 0.30)),
             un.Shape("ellipsoid", (0.11, 0.09, 0.008), (l, 0, 0.078), colour=(0.80, 0.27, 0.22)),
@@ -35,7 +35,7 @@ def build(p: dict) -> Setup:
         "board",
         un.Revolute((0, 0, 1), name="psi"),
         mass=p["mass_rotor"],
-        inertia=un.planar_inertia(p["inertia_rotor"]),
+        inertia=un.solids.planar_inertia(p["inertia_rotor"]),
         shapes=[
             un.Shape("box", (0.05, 0.9 * l, 0.03), (0, 0, 0.16), colour=(0.13, 0.47, 0.71)),
             un.Shape("cylinder", (0.02, 0.1), (0, 0, 0.12), colour=(0.5, 0.5, 0.55)),
@@ -47,7 +47,7 @@ def build(p: dict) -> Setup:
             "board",
             un.Revolute((0, 0, 1)),
             mass=p["mass_axle"],
-            inertia=un.planar_inertia(p["inertia_axle"]),
+            inertia=un.solids.planar_inertia(p["inertia_axle"]),
             position=(x, 0, 0),
             shapes=drawing.axle(RADIUS, TRACK),
         )

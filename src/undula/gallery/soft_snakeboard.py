@@ -27,7 +27,7 @@ def build(p: dict) -> Setup:
         role="free",
         group="SE2",
         mass=own_mass,
-        inertia=un.planar_inertia(own),
+        inertia=un.solids.planar_inertia(own),
         shapes=[un.Shape("box", (2.2 * l, 0.12, 0.02), (0, 0, 0.05), colour=BOARD)],
     )
     steer = un.laws.Sinusoid(p["steer"], p["rate"], p["steer_phase"])
@@ -38,7 +38,7 @@ def build(p: dict) -> Setup:
             name,
             "board",
             un.Revolute((0, 0, 1), motion=law),
-            inertia=un.planar_inertia(axle),
+            inertia=un.solids.planar_inertia(axle),
             mass=1e-9,
             position=(x, 0, 0),
             shapes=[bar, *sides],
@@ -48,7 +48,7 @@ def build(p: dict) -> Setup:
         "shaft",
         "board",
         un.Revolute((0, 0, 1), name="rotor", motion=un.laws.Sinusoid(p["swing"], p["rate"])),
-        inertia=un.planar_inertia(hub),
+        inertia=un.solids.planar_inertia(hub),
         position=(0, 0, HEIGHT),
         shapes=[un.Shape("cylinder", (0.03, 0.1), (0, 0, -0.02), colour=AXLE)],
     )

@@ -25,7 +25,7 @@ def build(p: dict) -> Setup:
         "spacecraft",
         role="free",
         mass=p["base_mass"],
-        inertia=un.box_inertia(p["base_mass"], size),
+        inertia=un.solids.box_inertia(p["base_mass"], size),
         shapes=[
             un.Shape("box", size, colour=(0.8, 0.8, 0.82)),
             un.Shape("box", (0.5, 3.0, 0.03), (0, 1.95, 0), colour=(0.15, 0.2, 0.45)),
@@ -41,7 +41,7 @@ def build(p: dict) -> Setup:
             un.Revolute(axis),
             mass=mass,
             com=(0, 0, length / 2),
-            inertia=un.cylinder_inertia(mass, RADIUS, length),
+            inertia=un.solids.cylinder_inertia(mass, RADIUS, length),
             position=at,
             shapes=[
                 un.Shape(

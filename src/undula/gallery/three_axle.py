@@ -20,7 +20,7 @@ def build(p: dict) -> Setup:
         return dict(
             mass=m,
             com=(centre, 0, 0),
-            inertia=un.box_inertia(m, (2 * l, 0.05, 0.025)),
+            inertia=un.solids.box_inertia(m, (2 * l, 0.05, 0.025)),
             shapes=[bar, *drawing.axle(RADIUS, 0.15, centre)],
         )
 

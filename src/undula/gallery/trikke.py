@@ -28,7 +28,7 @@ def build(p: dict) -> Setup:
         group="SE2",
         mass=p["frame_mass"],
         com=(p["frame_com"], 0, 0),
-        inertia=un.planar_inertia(I),
+        inertia=un.solids.planar_inertia(I),
         shapes=[leg(half), leg(-half), *drawing.wheel(RADIUS, 0, half), *drawing.wheel(RADIUS, 0, -half)],
     )
     I = p["fork_inertia"]
@@ -39,7 +39,7 @@ def build(p: dict) -> Setup:
             (0, 0, 1), name="steer", motion=un.laws.Sinusoid(p["steer_amplitude"], p["rate"], p["steer_phase"])
         ),
         mass=p["fork_mass"],
-        inertia=un.planar_inertia(I),
+        inertia=un.solids.planar_inertia(I),
         position=(l, 0, 0),
         shapes=[
             *drawing.wheel(RADIUS, -trail),
@@ -55,7 +55,7 @@ def build(p: dict) -> Setup:
             (0, 1, 0), name="shift", motion=un.laws.Sinusoid(p["shift_amplitude"], p["rate"], p["shift_phase"])
         ),
         mass=p["rider_mass"],
-        inertia=un.cylinder_inertia(p["rider_mass"], 0.15, 1.7),
+        inertia=un.solids.cylinder_inertia(p["rider_mass"], 0.15, 1.7),
         position=(p["rider_place"], 0, 0),
         shapes=[
             un.Shape("capsule", (0.13, 0.9), (0, 0, 0.85), colour=RIDER),

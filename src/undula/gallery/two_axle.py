@@ -15,7 +15,7 @@ def build(p: dict) -> Setup:
 
     def inertial(k, centre):
         I = p["inertia"][k]
-        return dict(mass=p["mass"][k], com=(centre, 0, 0), inertia=un.planar_inertia(I))
+        return dict(mass=p["mass"][k], com=(centre, 0, 0), inertia=un.solids.planar_inertia(I))
 
     def beam(length, colour):
         return un.Shape("box", (length, 0.25 * track, 0.03), (-length / 2, 0, 2.2 * RADIUS), colour=colour)
