@@ -41,7 +41,7 @@ SOROMOX = {"cantilever-soft": ("soft", 8, 2.5e-3), "cantilever-stiff": ("stiff",
 def steps(system, state, dt, count, method=None):
     """(seconds per step, seconds of compilation) of implicit steps in one compiled loop."""
     method = un.integrators.Newmark() if method is None else method
-    memory = quickly_compiled(lambda s, x: method.init(un.prepare(s), jnp.zeros(()), x))(system, state)
+    memory = quickly_compiled(lambda s, x: method.init(s, jnp.zeros(()), x))(system, state)
 
     def go(system, state, memory):
         return un.advance(system, state, dt, count, 0.0, method, memory)

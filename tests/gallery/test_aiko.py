@@ -42,7 +42,7 @@ def _path(system, state, dt, every, samples):
         carry = un.advance(system, carry[0], dt, every, k * every * dt, method, carry[1])[:2]
         return carry, un.kinematics.centre_of_mass(system, carry[0])
 
-    memory = method.init(un.prepare(system), 0.0, state)
+    memory = method.init(system, 0.0, state)
     return jax.lax.scan(sample, (state, memory), jnp.arange(samples))[1]
 
 

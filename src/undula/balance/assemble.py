@@ -50,11 +50,7 @@ class Exerted(NamedTuple):
 
 def field_of(prepared: Prepared, t: Any) -> Float[Array, "3"] | None:
     """Sum of the uniform fields of force models [m/s^2]; None if there are none."""
-    parts = [
-        jax.vmap(lambda form: form.field(t))(group.form).sum(0)
-        for group in prepared.system.forces
-        if "field" in group.does
-    ]
+    parts = [group.call("field", t).sum(0) for group in prepared.system.forces if "field" in group.does]
     return sum(parts[1:], parts[0]) if parts else None
 
 

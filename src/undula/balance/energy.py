@@ -72,7 +72,7 @@ def _stored(
     """Energy of a group, including that of a conservative uniform field; None if it has none."""
     total = None
     if "field" in group.does and group.form.account == "conservative":
-        g = jax.vmap(lambda form: form.field(snap.t))(group.form).sum(0)
+        g = group.call("field", snap.t).sum(0)
         total = -(first_moment(prepared, snap) * g).sum()
     if "energy" in group.does:
         own = group_energy(prepared, snap, group, places)
@@ -140,7 +140,7 @@ def powers_of(prepared: Prepared, snap: Snapshot, acting: list[Acting]) -> Power
         actuators, others = (actuators + total, others) if actuator else (actuators, others + total)
     for group, _ in prepared.grouped("force"):
         if "field" in group.does and group.form.account != "conservative":
-            g = jax.vmap(lambda form: form.field(snap.t))(group.form).sum(0)
+            g = group.call("field", snap.t).sum(0)
             others = others + (linear_momentum(prepared, snap) * g).sum()
     return Powers(actuators, others)
 

@@ -6,6 +6,7 @@ import numpy as np
 
 from undula.balance.balance import inertia_over
 from undula.balance.equilibrium import Equilibrium
+from undula.core.errors import UndulaError
 from undula.model.prepare import prepare
 from undula.model.state import Acceleration, State
 from undula.model.system import System
@@ -32,6 +33,10 @@ def natural_modes(system: System, at: Equilibrium) -> Modes:
     """Small undamped vibrations about an equilibrium."""
     from scipy.linalg import eigh
 
+    if not isinstance(at, Equilibrium):
+        raise UndulaError(
+            f"natural modes about {type(at).__name__}; it must be an equilibrium, as `equilibrium` returns it."
+        )
     Z = at.directions
     square, shapes = eigh((at.stiffness + at.stiffness.T) / 2, Z.T @ np.asarray(_inertia(system, at.state)) @ Z)
     return Modes(np.sign(square) * np.sqrt(np.abs(square)), Z @ shapes)

@@ -65,7 +65,7 @@ def stiffness_of(prepared: Prepared, snap: Snapshot | None = None) -> Stiffness:
     D_links: Array | None = None
     for group, places in prepared.grouped("force"):
         if "linear" in group.does:
-            own = jax.vmap(lambda form: form.linear())(group.form)
+            own = group.call("linear")
             if own[0].ndim == 2:
                 k, d = k + on_coordinates(group, own[0], nv), d + on_coordinates(group, own[1], nv)
                 continue

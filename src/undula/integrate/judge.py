@@ -8,8 +8,10 @@ import warnings
 from collections.abc import Callable
 from typing import NamedTuple
 
+import jax
 import jax.numpy as jnp
 import numpy as np
+from jaxtyping import Array
 
 from undula.balance.limits import stiffness_limit
 from undula.core.startup import UndulaWarning
@@ -17,11 +19,13 @@ from undula.elements.view import SiteView, View
 from undula.integrate.method import Integrator, Report, passive
 from undula.integrate.start import Steps
 from undula.joints.rod.pieces import overwound
+from undula.laws.law import Law
 from undula.lie import so3
 from undula.model.packing import member
-from undula.model.sites import PackedSite
+from undula.model.sites import MovingSection, PackedSite
 from undula.model.state import State
 from undula.model.system import System
+from undula.numerics.quick import quickly_compiled
 from undula.record.sample import Sample
 
 BLOW_UP = 1e9  # a velocity or coordinate beyond this is a failure [SI units]
@@ -71,6 +75,9 @@ def fault(
         return Fault(
             wound[0], f"{wound[1]} at t = {when:.6g} s; a piece can represent a turn of at most pi: use more nodes."
         )
+    gone = _off_rods(system, samples)
+    if gone is not None and (bad is None or gone.sample <= bad):
+        return gone
     if not report.good.all():
         k = int(np.argmin(report.good))
         if bad is None or k <= bad:
@@ -88,6 +95,42 @@ def fault(
         k = int(np.argmax(samples.residual > VIOLATED))
         return Fault(k, undefined(system, samples, k) or _violated(system, samples, k))
     return None
+
+
+def _off_rods(system: System, samples: Sample) -> Fault | None:
+    """The first sample at which a site that moves along a rod is beyond one of its ends."""
+    sliding = [
+        (g, k, group, site.section)
+        for g, group in enumerate(system.groups)
+        for k, site in enumerate(group.sites)
+        if isinstance(site.section, MovingSection)
+    ]
+    first: Fault | None = None
+    for g, k, group, section in sliding:
+        if isinstance(section.X, Law):
+            X = np.asarray(_at_times(section.X, samples.t))
+        elif k in group.found:
+            X = np.asarray(jax.tree.leaves(samples.state.z[group.memory])[group.found.index(k)])
+        else:
+            continue
+        length = np.asarray(section.length)
+        out = (X < -1e-9 * length) | (X > (1 + 1e-9) * length)
+        if out.any() and (first is None or int(np.argmax(out.any(1))) < first.sample):
+            i = int(np.argmax(out.any(1)))
+            m = int(np.argmax(out[i]))
+            family, names = system.labels.elements[g]
+            first = Fault(
+                i,
+                f"at t = {samples.t[i]:.6g} s the {family.replace('_', ' ')} '{names[m]}' had left its rod: X = {X[i, m]:.6g} "
+                f"m, the length is {length[m]:.6g} m.",
+            )
+    return first
+
+
+@quickly_compiled
+def _at_times(laws: Law, t: Array) -> Array:
+    """Values (times, members) of stacked laws."""
+    return jax.vmap(lambda t: jax.vmap(lambda law: law.value(t))(laws))(t)
 
 
 def conclude(

@@ -218,7 +218,10 @@ class Builder:
             upper=tuple(table.upper),
             shapes=tuple(b.shapes for b in bodies),
         )
-        mass, com, inertia = self._inertials(bodies, topology, labels, elements, table)
+        sections = {
+            x: f"the section of the rod '{plan.name}' at '{x}'" for plan, _, nodes in expanded.rods for x in nodes
+        }
+        mass, com, inertia = self._inertials(bodies, sections, topology, labels, elements, table)
         base_place, *places = [_placed(b.name, b.position, b.rotation) for b in bodies]
         vectors = [j.vectors(f"joint '{n}'") for j, n in zip(joints, names)]
         system = System(
@@ -311,12 +314,19 @@ class Builder:
         return out
 
     def _inertials(
-        self, bodies: list[_Body], top: Topology, labels: Labels, elements: list[Element], table: Coordinates
+        self,
+        bodies: list[_Body],
+        rods: dict[str, str],
+        top: Topology,
+        labels: Labels,
+        elements: list[Element],
+        table: Coordinates,
     ) -> tuple[Any, Any, Any]:
-        """Masses, centres and inertias of the bodies, checked."""
+        """Masses, centres and inertias of the bodies, checked; `rods`: for each node, the section it belongs to, in words."""
         complaints: list[str] = []
         complain = checks.refuse if self._strict else complaints.append
-        inertials = [checks.inertial(b.name, b.mass, b.com, b.inertia, complain) for b in bodies]
+        owner = {b.name: f"body '{b.name}'" for b in bodies} | rods
+        inertials = [checks.inertial(owner[b.name], b.mass, b.com, b.inertia, complain) for b in bodies]
         mass, com, inertia = (_rows(x, s) for x, s in zip(zip(*inertials), ((), (3,), (3, 3))))
         inert = [
             labels.bodies.index(s.body) for e in elements if _is_inert(e) for s in e.sites if s.body in labels.bodies

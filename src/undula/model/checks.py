@@ -61,15 +61,16 @@ def _cycle(bodies: Sequence[Any], reached: set[str]) -> list[str]:
 
 
 def inertial(
-    name: str, mass: Any, com: Any, inertia: Any, complain: Callable[[str], None] = refuse
+    owner: str, mass: Any, com: Any, inertia: Any, complain: Callable[[str], None] = refuse
 ) -> tuple[Any, Any, Any]:
     """Mass, centre and 3x3 inertia about it, checked; a number or three values stand for a diagonal inertia.
 
-    `complain` is called for a physically impossible inertia; numbers that are not finite are always rejected.
+    `owner`: the body, in words; `complain` is called for a physically impossible inertia; numbers that are not finite are
+    always rejected.
     """
-    m = as_vector(mass, 0, f"mass of body '{name}'")
-    c = as_vector(com, 3, f"com of body '{name}'")
-    what = f"inertia of body '{name}'"
+    m = as_vector(mass, 0, f"mass of {owner}")
+    c = as_vector(com, 3, f"com of {owner}")
+    what = f"inertia of {owner}"
     shape = inertia.shape if is_traced(inertia) else (len(inertia),) if _has_tracers(inertia) else np.shape(inertia)
     if shape == ():
         I = as_vector(inertia, 0, what) * np.eye(3)
@@ -81,7 +82,7 @@ def inertial(
     else:
         raise ModelError(f"{what} has the shape {shape}; it must be a number, 3 values or a 3x3 matrix.")
     if not is_traced(m) and m < 0:
-        raise ModelError(f"mass of body '{name}' = {float(m)} kg is negative.")
+        raise ModelError(f"mass of {owner} = {float(m)} kg is negative.")
     if not is_traced(I):
         complaint = inertia_complaint(np.asarray(I))
         if complaint:

@@ -15,9 +15,8 @@ from undula.elements.element import Element, changed, defined
 from undula.elements.force import ACCOUNTS, ForceModel
 from undula.elements.row import RowModel
 from undula.elements.site import Found
-from undula.elements.view import SiteView, Slide, View
 from undula.joints.rod.plan import joined
-from undula.laws.law import Law
+from undula.model.contracts import check_force, check_found, check_rows, some_view
 from undula.model.sites import PackedSite, PlannedRod, pack_sites, resolve
 
 
@@ -56,6 +55,10 @@ class Group(eqx.Module):
     def remembers(self) -> bool:
         """Whether its elements have internal states."""
         return self.memory >= 0
+
+    def call(self, method: str, *args: Any) -> Any:
+        """A method of every element that takes no view, stacked over the elements; `args` are the same for all."""
+        return jax.vmap(lambda form: getattr(form, method)(*args), axis_size=self.size)(self.form)
 
     @property
     def along(self) -> bool:
@@ -125,7 +128,7 @@ def pack(elements: Sequence[Element], model: Model) -> Packed:
     for element in elements:
         m = _resolved(element, model)
         if m.kind in names:
-            labels, m.gaps = _rows(element, _words(element))
+            labels, m.gaps = _rows(element, len(model.coordinates), _words(element))
             m.rows = tuple(range(len(names[m.kind]), len(names[m.kind]) + len(labels)))
             names[m.kind] += [f"{element.name}.{label}" if label else str(element.name) for label in labels]
         packed.setdefault(m.key, []).append(m)
@@ -134,6 +137,7 @@ def pack(elements: Sequence[Element], model: Model) -> Packed:
     memory = 0
     for members in packed.values():
         first = members[0]
+        _check(first, model)
         if first.kind == "unilateral":
             slots = first.element.slots
             for m in members:
@@ -144,6 +148,18 @@ def pack(elements: Sequence[Element], model: Model) -> Packed:
         memory += remembers
     families = tuple((ms[0].element.family(), tuple(str(m.element.name) for m in ms)) for ms in packed.values())
     return Packed(tuple(groups), tuple(names["ideal"]), tuple(names["slip"]), tuple(contacts), families)
+
+
+def _check(member: _Member, model: Model) -> None:
+    """Checks what the methods of an element return; those of the other members of its group are the same."""
+    element, what = member.element, _words(member.element)
+    if member.kind == "force":
+        rod = model.rods[element.rod].plan if isinstance(element, Along) else None
+        check_force(element, member.does, len(model.coordinates), rod, what)
+    else:
+        check_found(element, member.does, what)
+        if "gap" in member.does:
+            check_rows(element, len(model.coordinates), what)
 
 
 def _words(element: Element) -> str:
@@ -209,7 +225,8 @@ def _kind(element: Element) -> tuple[str, tuple[str, ...]]:
             raise ModelError(
                 f"account of {type(element).__name__} = {element.account!r}; it must be one of {', '.join(ACCOUNTS)}."
             )
-        return "force", defined(element, Along if isinstance(element, Along) else ForceModel)
+        does = defined(element, Along if isinstance(element, Along) else ForceModel)
+        return "force", does
     if isinstance(element, RowModel):
         kind = "unilateral" if element.slots else "ideal" if element.law is None else "slip"
         return kind, defined(element, RowModel)
@@ -224,27 +241,9 @@ def _coordinates(element: Element, model: Model, what: str) -> tuple[int, ...]:
     return tuple(model.coordinates.index(x) for x in element.coordinates)
 
 
-def some_view(element: Element) -> View:
-    """A view of the right shapes, to find the shapes of what an element returns."""
-    c = jnp.zeros(len(element.coordinates))
-    zero, six = jnp.zeros(3), jnp.zeros(6)
-
-    def site(s):
-        body = SiteView(jnp.eye(3), zero, zero, zero)
-        if s.abscissa is None:
-            return body
-        here = body._replace(X=jnp.zeros(()), xi=six, dxi=six)
-        if not isinstance(s.abscissa, Law | Found):
-            return here
-        rate = None if isinstance(s.abscissa, Found) else jnp.zeros(())
-        return here._replace(dX=rate, slide=Slide(six, six, six, None))
-
-    return View(jnp.zeros(()), tuple(site(s) for s in element.sites), c, c, element.start(), None)
-
-
-def _rows(element: Any, what: str) -> tuple[tuple[str, ...], int]:
+def _rows(element: Any, nv: int, what: str) -> tuple[tuple[str, ...], int]:
     """Labels of the rows, and how many of them are rates of gaps."""
-    at = some_view(element)
+    at = some_view(element, nv)
     gaps = jax.eval_shape(element.gap, at).shape[0]
     count = gaps + jax.eval_shape(element.rows, at).shape[0]
     if count == 0:

@@ -98,7 +98,7 @@ def _added(system: System, sites: tuple[tuple[PlacedSite, ...], ...]) -> Blocks 
                 rods = system.rods[g]
                 total = total.at[np.array(rods.links[m])].add(rods.weights[m][:, None, None] * own[k])
             continue
-        own = jax.vmap(lambda form: jnp.asarray(form.inertia()).reshape(-1, 6, 6))(group.form)
+        own = jnp.asarray(group.call("inertia")).reshape(group.size, -1, 6, 6)
         for s, (site, place) in enumerate(zip(group.sites, places)):
             bodies = np.array(site.bodies)
             there = bodies < system.topology.body_count
