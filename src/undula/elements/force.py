@@ -55,9 +55,8 @@ class ForceModel(Element):
         raise NotImplementedError
 
     def linear(self) -> tuple[Array, Array]:
-        """Constant stiffness K and damping D, (c,) or (c, c), of a model whose efforts are -K x - D v plus terms that
-        do not
-        depend on x and v; implicit methods then need no derivatives."""
+        """Constant stiffness K and damping D, (c,) or (c, c), of a model whose efforts are -K x - D v plus terms that do
+        not depend on x and v; implicit methods then need no derivatives."""
         raise NotImplementedError
 
     def followed(self) -> tuple[Law, ...]:

@@ -20,8 +20,8 @@ from undula.elements.view import View, site_rate
 
 class Touching(NamedTuple):
     """Possible contact points of two bodies, `slots` of them: gaps (k,) [m], unit normals (k, 3) out of the other body
-    and
-    points (k, 3) [m] of the first body, in the world; `radius` (k,) [m]: of the first body there, for rolling friction.
+    and points (k, 3) [m] of the first body, in the world; `radius` (k,) [m]: of the first body there, for rolling
+    friction.
 
     An unused point has a gap of 1 m.
     """
@@ -70,9 +70,8 @@ class RowModel(Element):
 
     @property
     def turned(self) -> dict[str, int | None]:
-        """Rows that only determine how fast a wheel turns, by label: which of the `coordinates` is the wheel's angle,
-        or None
-        if a law gives it. They do not restrict a vehicle and do not count in its classification."""
+        """Rows that only determine how fast a wheel turns, by label: which of the `coordinates` is the wheel's angle, or
+        None if a law gives it. They do not restrict a vehicle and do not count in its classification."""
         return {}
 
     def slipping(self, law: Any) -> "RowModel":

@@ -206,9 +206,8 @@ def as_law(value: Any) -> Law:
 
 
 def law_of(value: Any, shape: tuple[int, ...], what: str, low: float = -np.inf) -> Law:
-    """The law given by a user, or a constant law from a number or an array; raises an error if its shape is wrong, or
-    if it
-    is constant and less than `low`."""
+    """The law given by a user, or a constant law from a number or an array; raises an error if its shape is wrong, or if
+    it is constant and less than `low`."""
     if not isinstance(value, Law):
         value = number_array(value, what, (len(shape),))
         if not is_traced(value) and value.size and value.min() < low:

@@ -119,8 +119,7 @@ def _taken(top: Topology, x: Array, index: np.ndarray) -> Array:
 
 def entries(top: Topology, x: Array, index: np.ndarray) -> Array:
     """x[index]: by slices if there are rods, because a gather would prevent their loops from being compiled as a whole;
-    else
-    by one gather, so that programs do not grow with the number of joints."""
+    else by one gather, so that programs do not grow with the number of joints."""
     return pick(x, index) if top.strain_count else x[index]
 
 
