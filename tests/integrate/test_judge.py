@@ -74,7 +74,7 @@ def test_a_step_that_is_not_given_is_halved_until_the_balance_is_right():
         done.run.ok
         and done.run.dt < 0.01
         and "halved" in done.run.message
-        and "the energy balance was off" in done.run.message
+        and "because the energy balance was off" in done.run.message
     )
     energy = (data.energy_kinetic + data.energy_potential).values
     assert np.ptp(energy) < 0.05 * data.energy_kinetic.values.max()

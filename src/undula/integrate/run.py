@@ -248,8 +248,8 @@ def _done(steps: Steps, dt: float, t_end: float, halvings: int) -> str:
     """A summary of what was done and, if the steps are not those requested, why."""
     if halvings:
         return (
-            f"{steps.count} steps of {steps.dt:.9g} s done: with dt = {dt:g} s, halved {halvings} times, the energy balance "
-            "was off."
+            f"{steps.count} steps of {steps.dt:.9g} s done: dt = {dt:g} s was halved {halvings} times, because the energy "
+            "balance was off."
         )
     if abs(steps.dt - dt) <= 1e-9 * dt:
         return f"{steps.count} steps of {dt:g} s done."
