@@ -519,13 +519,15 @@ class TestGradients:
 
     def displacement(self, system, start, steps, shares):
         """A function of (friction, amplitude); the controllers have the amplitudes `shares` times amplitude."""
+        names = next(x for family, x in system.labels.elements if family == "proportional_derivative")
 
         def moved(x):
             mine = eqx.tree_at(
                 lambda s: s.contacts[0].form.law.mu, system, jnp.full_like(system.contacts[0].form.law.mu, x[0])
             )
-            sizes = [x[1] * share for share in shares]
-            mine = eqx.tree_at(lambda s: [e.law.reference.amplitude for e in s.efforts], mine, sizes)
+            for name, share in zip(names, shares):
+                wave = eqx.tree_at(lambda law: law.amplitude, mine.element(name).reference, x[1] * share)
+                mine = mine.replace_element(name, reference=wave)
             states = un.simulate(mine, start, 1e-3, steps, integrator=self.exact)
             return states.base.position[-1, 0], states
 

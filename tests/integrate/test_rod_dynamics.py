@@ -319,7 +319,7 @@ def test_equal_rods_apart():
     for k in range(3):
         b.body(f"rod{k}", "ground", soft, position=(0, 0, k), rotation=(1, k, 0, 0))
     system = b.build()
-    assert pattern(system).blocks.tolist() == [[0, 1], [2, 3], [4, 5]] and pattern(system).count == 2
+    assert pattern(system).blocks.tolist() == [[0, 1], [2, 3], [4, 5]] and pattern(system).colour_count == 2
     together = final(system, system.state(), 0.02, 30, un.integrators.ImplicitMidpoint())
     for k in range(3):
         b = un.Builder("one")
