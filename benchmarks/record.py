@@ -71,7 +71,7 @@ def write(name: str, values: dict, quick: bool) -> Path:
 
     whole = {
         "name": name,
-        "commit": _git("rev-parse", "HEAD") or os.environ.get("UNDULA_COMMIT", "unknown"),
+        "commit": os.environ.get("UNDULA_COMMIT") or _git("rev-parse", "HEAD") or "unknown",
         "changed": bool(_git("status", "--porcelain", "--untracked-files=no", "src", "benchmarks/*.py")),
         "date": datetime.now(UTC).isoformat(timespec="seconds"),
         "processor": processor(),

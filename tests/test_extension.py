@@ -213,6 +213,7 @@ class TestRows:
         assert_allclose(data.reaction.sel(constraint="ring"), push, atol=1e-6)
         assert_allclose(data.energy_kinetic, data.energy_kinetic[0], rtol=1e-9)
 
+    @pytest.mark.long
     def test_implicit_steps(self, slid):
         system = self.system()
         run = un.run(system, self.start(system)[0], t_end=0.35, dt=1e-3, integrator=un.integrators.ImplicitMidpoint())
@@ -418,6 +419,7 @@ class TestController:
             np.sort_complex(found.eigenvalues), np.sort_complex(np.linalg.eigvals(self.matrix(self.gains))), atol=1e-9
         )
 
+    @pytest.mark.long
     def test_derivatives_and_batches(self):
         def end(ki):
             gains = jnp.asarray(self.gains).at[1].set(ki)

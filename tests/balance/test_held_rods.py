@@ -178,6 +178,7 @@ class TestSteps:
         energy = (data.energy_kinetic + data.energy_potential).values
         assert np.ptp(energy) < 1e-5
 
+    @pytest.mark.long
     def test_pinned_rod(self):
         """The pin does no work; steps are long compared with the vibrations."""
         system, start = arch()

@@ -567,6 +567,7 @@ class TestGradients:
         assert abs(value) > 1e-3
         assert_allclose(slope, self.differences(_quick(moved)), rtol=1e-5)
 
+    @pytest.mark.long
     def test_instant_of_an_impact(self):
         """Height after a bounce and its derivative with respect to the initial height, which shifts the impact: closed form."""
         t, dt = 0.35, 2.5e-4

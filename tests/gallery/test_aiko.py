@@ -218,6 +218,7 @@ def thrown(n, **more):
     return p, system, state(1e-4 - spheres(p, *places(p, At.of(state(0.0))))[0].min())
 
 
+@pytest.mark.long
 def test_absolute_coordinates():
     """The same motion as with one body per link, rows per joint and another solver, through impacts, sticking and slipping.
 
@@ -243,6 +244,7 @@ def test_absolute_coordinates():
 
 
 class TestMotion:
+    @pytest.mark.long
     def test_mujoco(self):
         """Mean velocity over a period of sidewinding, by MuJoCo with stiff contacts; isotropic friction, as it has no other."""
         from mujoco_aiko import Twin
@@ -408,6 +410,7 @@ class TestRefusals:
 
 
 class TestElsewhere:
+    @pytest.mark.long
     def test_posts_push_it_forward(self):
         """The gait that moves backward by friction alone; the posts' push balances the ground's drag, a part of mu m g."""
         setup = gallery.load("aiko-obstacles").setup()
@@ -423,7 +426,9 @@ class TestElsewhere:
         "slope, changed, expected",
         [
             (0.3, dict(mu_x=0.0, mu_y=1e-9, heading=0.4), -np.sin(0.3)),  # whatever the gait
-            (0.3, dict(amplitude_h=0.0), 0.1 * np.cos(0.3) - np.sin(0.3)),  # straight, down along its links
+            pytest.param(
+                0.3, dict(amplitude_h=0.0), 0.1 * np.cos(0.3) - np.sin(0.3), marks=pytest.mark.long
+            ),  # straight, down along its links
             (0.09, dict(amplitude_h=0.0), 0.0),  # tan(slope) < 0.1
         ],
     )

@@ -135,7 +135,8 @@ class TestWoodpecker:
         assert_allclose(back[[3, 5]], self.RATES[::2], rtol=5e-3)
         assert_allclose(back[0], -0.01950, rtol=5e-3)
 
-    @pytest.mark.parametrize("dt, error", [(1e-4, 1e-3), pytest.param(2.5e-5, 2.5e-4, marks=pytest.mark.long)])
+    @pytest.mark.parametrize("dt, error", [(1e-4, 1e-3), (2.5e-5, 2.5e-4)])
+    @pytest.mark.long
     def test_the_toy(self, dt, error):
         """undula against the same toy with exact geometry over two beats; then the cycle, a tenth faster than linearised."""
         setup = gallery.load("woodpecker").setup()
@@ -263,9 +264,8 @@ class Hopper:
 
 
 class TestHopper:
-    @pytest.mark.parametrize(
-        "swing, mu", [(0.2, 0.8), *(pytest.param(*x, marks=pytest.mark.long) for x in ((0.0, 0.8), (0.1, 3.0)))]
-    )
+    @pytest.mark.parametrize("swing, mu", [(0.2, 0.8), (0.0, 0.8), (0.1, 3.0)])
+    @pytest.mark.long
     def test_from_event_to_event(self, swing, mu):
         """In place and forward, from the drop through the first hops, with stick and slip."""
         exact, expected = Hopper(swing, mu).run(2.0, drop=0.1)

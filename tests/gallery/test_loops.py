@@ -361,7 +361,7 @@ class TestFourBar:
         [
             pytest.param("crank-coupler", "line", marks=pytest.mark.long),
             pytest.param("rocker-ground", "line", marks=pytest.mark.long),
-            ("coupler-rocker", "revolute"),
+            pytest.param("coupler-rocker", "revolute", marks=pytest.mark.long),
         ],
     )
     def test_cut_elsewhere(self, four_bar, cut, closure):

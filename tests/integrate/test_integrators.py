@@ -113,6 +113,7 @@ def test_pendulum_period_and_energy():
     assert np.ptp(energy) < 1e-9
 
 
+@pytest.mark.long
 def test_membership_of_the_group_after_many_steps():
     system = jelly()
     run = un.run(system, start(system), t_end=20.0, dt=1e-3, save_every=5_000)
@@ -121,6 +122,7 @@ def test_membership_of_the_group_after_many_steps():
         np.testing.assert_allclose(np.linalg.norm(run.data[name].values, axis=-1), 1.0, atol=1e-14)
 
 
+@pytest.mark.long
 def test_run_gives_the_states_of_simulate_and_keeps_the_last_instant():
     system = jelly()
     run = un.run(system, start(system), t_end=0.5, dt=0.01, save_every=7)

@@ -202,7 +202,9 @@ class TestFlyingRod:
             assert np.linalg.norm(away, axis=1).max() < 0.15
 
 
-@pytest.mark.parametrize("factor", [0.01, 1.0, 100.0])
+@pytest.mark.parametrize(
+    "factor", [pytest.param(0.01, marks=pytest.mark.long), 1.0, pytest.param(100.0, marks=pytest.mark.long)]
+)
 def test_no_limit_on_the_step(factor):
     """Fact 20: the stiff rod at dt = 0.1 s, whatever its modulus; every step converges and the energy stays close."""
     setup = gallery.load("cantilever-stiff").setup(E=2e9 * factor, modes=3, force=0.1 * max(factor, 1.0))
@@ -232,6 +234,7 @@ def test_damping_ratio():
     assert np.all(np.diff(energy) < 1e-12)
 
 
+@pytest.mark.long
 def test_explicit_steps_of_the_same_model():
     system = rod(2, gravity=(0, -9.81, 0))
     a, b = (

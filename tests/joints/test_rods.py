@@ -290,6 +290,7 @@ class TestInertia:
         at = un.equilibrium(system)
         assert_allclose(un.natural_modes(system, at).frequencies[:2], EI**0.5 * roots[:2] ** 2, rtol=1e-9)
 
+    @pytest.mark.long
     def test_power(self, rng):
         """The derivative of the energy along the computed motion is the external power: zero, or that of a tip load."""
         load = [dict(force=(0.3, -0.2, 0.5), couple=(0.1, 0.2, -0.1)), dict(force=(0, 0.4, 0), follows=True)]
@@ -342,6 +343,7 @@ class TestLoads:
         assert_allclose(stress[:, 5], 3.0, atol=1e-9)
         assert_allclose(stress[:, :5], 0.0, atol=1e-9)
 
+    @pytest.mark.long
     def test_reaction_at_the_clamp(self):
         """The internal wrench at the root carries the load and the weight."""
         system = rod(

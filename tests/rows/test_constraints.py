@@ -403,7 +403,11 @@ class TestWhipple:
         assert_allclose(C1, [[0, 33.86641391492494], [-0.85035641456978, 1.68540397397560]], rtol=1e-12)
 
     @pytest.mark.parametrize(
-        "change", [{}, {"lam": 0.2, "c": 0.03, "mH": 6.0, "IFxx": 0.21, "IFyy": 0.4, "xB": 0.45, "g": 3.7}]
+        "change",
+        [
+            pytest.param({}, marks=pytest.mark.long),
+            {"lam": 0.2, "c": 0.03, "mH": 6.0, "IFxx": 0.21, "IFyy": 0.4, "xB": 0.45, "g": 3.7},
+        ],
     )
     def test_eigenvalues(self, change):
         p = BENCHMARK | change
