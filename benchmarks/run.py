@@ -91,7 +91,8 @@ def _append(model, joint, system, k):
 def robots():
     """(name, system, Pinocchio model) of panda (fixed) and talos (free base).
 
-    Fingers that follow another joint are independent joints here, in both programs: Pinocchio's forward dynamics has no mimics.
+    Without dampers, and fingers that follow another joint are independent joints, in both programs: Pinocchio's dynamics has
+    neither.
     """
     folder = Path(sysconfig.get_path("purelib")) / "cmeel.prefix/share/example-robot-data/robots"
     warnings.simplefilter("ignore", un.UndulaWarning)  # talos has Coulomb friction, which both programs ignore
@@ -99,11 +100,11 @@ def robots():
                              ("talos", "talos_data/robots/talos_full_v2.urdf", "free")):  # fmt: skip
         root = (pin.JointModelFreeFlyer(),) if base == "free" else ()
         with tempfile.NamedTemporaryFile("w", suffix=".urdf") as independent:
-            independent.write(re.sub(r"<mimic[^>]*/>", "", (folder / file).read_text()))
+            independent.write(re.sub(r"<(mimic|dynamics)\b[^>]*/>", "", (folder / file).read_text()))
             independent.flush()
             system = un.load_urdf(independent.name, base=base)
             model = pin.buildModelFromUrdf(independent.name, *root)
-        yield name, system.replace(damping=0 * system.damping), model
+        yield name, system, model
 
 
 def single_and_batch(quick):
