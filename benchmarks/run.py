@@ -75,11 +75,12 @@ def to_pinocchio(system):
     joint = model.addJoint(0, pin.JointModelFreeFlyer(), pin.SE3.Identity(), "root") if free else 0
     if free:
         _append(model, joint, system, 0)
-    for k in range(len(system.topology.joints)):
+    for k in range(len(system.topology.parents)):
         axis = np.array(system.axis[k])
         place = pin.SE3(np.array(system.joint_rotation[k]), np.array(system.joint_position[k]))
         joint = model.addJoint(joint, pin.JointModelRevoluteUnaligned(axis), place, f"j{k}")
         _append(model, joint, system, k + 1)
+    assert model.nv == 6 * free + system.nv
     return model
 
 
