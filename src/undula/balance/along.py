@@ -47,15 +47,15 @@ def sections_of(prepared: Prepared, snap: Snapshot, group: Group, t: Any = None,
     packed = prepared.system.rods[group.rods[0][0]]
     members = np.array([m for _, m in group.rods])
     rods = jax.tree.map(lambda x: pick(x, members), packed)
-    q, v = pick(packed.own(snap.state.q), members), pick(packed.own(snap.state.v), members)
+    q, v = packed.own(snap.state.q), packed.own(snap.state.v)
     v = 0 * v if still else v
     at = views(snap, group, (), t, still)
     empty = SiteView(None, None, None, None)  # type: ignore[arg-type]
     whole = SectionView(at.t, None, empty, None, (), at.x, at.v, at.z, at.whole)  # type: ignore[arg-type]
 
     X = rods.gauss_abscissae
-    strains = rods.whole(rods.bent(q)), rods.whole_rates(rods.field(v))
-    xi, dxi = (jnp.moveaxis(x, 2, -1) for x in strains)  # (members, gauss, nodes, 6)
+    strains = packed.whole(packed.bent(q)), packed.whole_rates(packed.field(v))  # once per rod, not per element
+    xi, dxi = (pick(jnp.moveaxis(x, 2, -1), members) for x in strains)  # (members, gauss, nodes, 6)
     gauss = whole._replace(X=X, section=empty._replace(X=X, xi=xi, dxi=dxi), table=group.gauss_table)
     if "gather" in group.does:
         density = of_each(lambda form, at: form.gather(at), group.form, gauss, 2)
@@ -64,20 +64,20 @@ def sections_of(prepared: Prepared, snap: Snapshot, group: Group, t: Any = None,
         whole, gauss = whole._replace(total=total), gauss._replace(total=total)
     nodes = whole._replace(X=rods.abscissae[:, 1:], table=group.node_table)
     if "wrench" in group.does:
-        nodes = nodes._replace(section=_at_nodes(snap, rods, members, q, v, still))
+        nodes = nodes._replace(section=_at_nodes(snap, packed, members, q, v, still))
     return Sections(rods, gauss, nodes, whole)
 
 
-def _at_nodes(snap: Snapshot, rods: RodGroup, members: np.ndarray, q: Array, v: Array, still: bool) -> SiteView:
-    links = np.array([rods.links[m] for m in members])
+def _at_nodes(snap: Snapshot, packed: RodGroup, members: np.ndarray, q: Array, v: Array, still: bool) -> SiteView:
+    links = np.array([packed.links[m] for m in members])
     assert snap.Rw is not None and snap.pw is not None
     R, p = pick(snap.Rw, links), pick(snap.pw, links)
     if still or snap.motion is None:
         V = W = 0 * p
     else:
         V, W = pick(snap.motion.V, links), pick(snap.motion.W, links)
-    xi, dxi = rods.section_strains(q)[:, 1:], rods.section_strain_rates(v)[:, 1:]
-    return SiteView(R, p, V, W, rods.abscissae[:, 1:], xi, dxi)
+    sections = packed.abscissae, packed.section_strains(q), packed.section_strain_rates(v)
+    return SiteView(R, p, V, W, *(pick(x[:, 1:], members) for x in sections))
 
 
 def densities(group: Group, seen: Sections) -> Any:
@@ -85,11 +85,11 @@ def densities(group: Group, seen: Sections) -> Any:
     return of_each(lambda form, at: form.wrench(at), group.form, seen.nodes, 1)
 
 
-def strain_efforts(group: Group, seen: Sections) -> Float[Array, "m modes"]:
-    """Efforts of internal wrenches on the coordinates of the rods: minus the integral of (wrench . strain basis) dX."""
+def strain_forces(group: Group, seen: Sections) -> Float[Array, "m gauss strains nodes"]:
+    """Forces of internal wrenches on the strains at the Gauss points, times their weights: minus wrench . strain."""
     rods = seen.rods
     stress = of_each(lambda form, at: form.stress(at), group.form, seen.gauss, 2) * rods.gauss_weights[..., None]
-    return -rods.cofield(jnp.stack([stress[..., c] for c in rods.strains], 2))
+    return -jnp.stack([stress[..., c] for c in rods.strains], 2)
 
 
 def on_nodes(prepared: Prepared, group: Group, wrench: Float[Array, "m nodes 6"]) -> Float[Array, "links 6"]:
@@ -99,9 +99,17 @@ def on_nodes(prepared: Prepared, group: Group, wrench: Float[Array, "m nodes 6"]
     return sum_into(wrench.reshape(-1, 6), links, prepared.system.topology.link_count)
 
 
-def on_strains(prepared: Prepared, group: Group, efforts: Float[Array, "m modes"]) -> Float[Array, "nv"]:
-    """Efforts of the members on the coordinates of rods, summed on each coordinate."""
+def on_strains(prepared: Prepared, group: Group, forces: Float[Array, "m gauss strains nodes"]) -> Float[Array, "nv"]:
+    """Efforts on the coordinates of rods of forces on their strains: the integral of (force . strain basis) dX."""
     system = prepared.system
     rods = system.rods[group.rods[0][0]]
-    places = system.nv - rods.total + np.array([rods.coordinates[m] for _, m in group.rods])
-    return sum_into(efforts.reshape(-1), places.reshape(-1), system.nv)
+    members = np.array([m for _, m in group.rods])
+    efforts = rods.cofield(sum_into(forces, members, len(rods.coordinates)))
+    return sum_into(efforts.reshape(-1), system.nv - rods.total + np.array(rods.coordinates).reshape(-1), system.nv)
+
+
+def strain_powers(prepared: Prepared, group: Group, forces: Array, v: Float[Array, "nv"]) -> Float[Array, "m"]:
+    """Power of forces on the strains of each element's rod [W]."""
+    rods = prepared.system.rods[group.rods[0][0]]
+    rates = pick(rods.field(rods.own(v)), np.array([m for _, m in group.rods]))
+    return (forces * rates).sum((1, 2, 3))

@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from undula.balance.along import densities, on_nodes, on_strains, sections_of, strain_efforts
+from undula.balance.along import densities, on_nodes, on_strains, sections_of, strain_forces, strain_powers
 from undula.balance.views import coordinates_of, memory_of, on_coordinates, views
 from undula.elements.view import each
 from undula.model.packing import Group
@@ -38,8 +38,8 @@ class Exerted(NamedTuple):
     """Forces of the elements of one group.
 
     - `wrenches`: by component, (members, sites, 6) at sites, or (members, nodes, 6) at the nodes of rods, integrated.
-    - `pulls`, `efforts`: (members, c) on their coordinates; `strains`: (members, modes) on those of their rods; from the
-      elements' own `pull`, `effort` and `stress`.
+    - `pulls`, `efforts`: (members, c) on their coordinates, from the elements' own `pull` and `effort`; `strains`: (members,
+      gauss, strains, nodes) on the strains of their rods, integrated, from their `stress`.
     """
 
     wrenches: dict[str, Array]
@@ -134,8 +134,7 @@ def member_powers(
     if out.pulls is not None:
         on_coordinates = on_coordinates + _pull_power(prepared, snap, group, out.pulls)
     if out.strains is not None:
-        rods = prepared.system.rods[group.rods[0][0]]
-        on_coordinates = on_coordinates + (out.strains * pick(rods.own(v), np.array([m for _, m in group.rods]))).sum(1)
+        on_coordinates = on_coordinates + strain_powers(prepared, group, out.strains, v)
     return sited, on_coordinates
 
 
@@ -194,7 +193,7 @@ def _exert_along(prepared: Prepared, snap: Snapshot, group: Group, t: Any, still
     if "wrench" in group.does:
         by_name = named(densities(group, seen), (*weights.shape, 6))
         found = {name: weights[..., None] * x for name, x in by_name.items()}
-    return Exerted(found, None, None, strain_efforts(group, seen) if "stress" in group.does else None)
+    return Exerted(found, None, None, strain_forces(group, seen) if "stress" in group.does else None)
 
 
 def named(wrench: Any, shape: tuple[int, ...]) -> dict[str, Array]:

@@ -214,7 +214,7 @@ class Moreau(Integrator):
             gain = dense.back_substituted(U, (bound + w)[:, None])[:, 0]
             nothing = Solved(jnp.zeros(0), memory.step, jnp.zeros((), int), jnp.zeros(()))
             return gain, None, Step(nothing, jnp.zeros(0), jnp.zeros(()))
-        active = over_rows(blocks, jnp.concatenate([*chosen, jnp.zeros(0)])) * movable(blocks, Z)
+        active = over_rows(blocks, jnp.concatenate([*chosen, jnp.zeros(0)])) * movable(Z)
         problem = Problem(Z, w, given + bounce(blocks, before), active, blocks)
         guess, change = jnp.concatenate([*guesses, jnp.zeros((2, 0))], axis=1)
         guess = shared(problem, jnp.where(at_rest(problem), guess, guess + change))

@@ -13,7 +13,7 @@ from jaxtyping import Float
 from undula.contact.laws import ContactLaw
 from undula.core.arrays import Array
 
-NO_MOTION = 1e-20  # relative to a contact's largest compliance; a smaller one is rounding error
+NO_MOTION = 1e-20  # relative to the largest compliance of all rows; a smaller one is rounding error
 
 
 class Block(NamedTuple):
@@ -105,14 +105,10 @@ def blocks_of(laws: list[ContactLaw], counts: tuple[int, ...]) -> tuple[Block, .
     return tuple(out)
 
 
-def movable(blocks: tuple[Block, ...], Z: Float[Array, "n rows"]) -> Float[Array, "rows"]:
+def movable(Z: Float[Array, "n rows"]) -> Float[Array, "rows"]:
     """1 for rows along which a contact can move, 0 where the compliance is rounding error and impulses would be arbitrary."""
     diagonal = (Z * Z).sum(0)
-    parts = [jnp.zeros(0)]
-    for b in blocks:
-        own = b.take(diagonal)
-        parts.append((own >= NO_MOTION * own.max(0)).astype(float).reshape(-1))
-    return jnp.concatenate(parts)
+    return (diagonal >= NO_MOTION * diagonal.max()).astype(float)
 
 
 def bounce(blocks: tuple[Block, ...], before: Float[Array, "rows"]) -> Float[Array, "rows"]:
