@@ -400,6 +400,13 @@ def test_verdict(active, x64, ratio, well, word):
     assert found == well and word in verdict
 
 
+def test_doctor_accepts_a_jax_that_needs_no_option():
+    well, verdict = doctor.judge(True, True, 1.0, fast=0.7)
+    assert well and "without the fast-loop option" in verdict
+    well, verdict = doctor.judge(True, True, 1.0, fast=21.0)
+    assert not well and "may ignore it" in verdict
+
+
 @pytest.mark.parametrize(
     ("before", "after"),
     [
