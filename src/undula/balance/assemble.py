@@ -4,7 +4,6 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 from jaxtyping import Array, Float
 
 from undula.balance.along import densities, on_nodes, on_strains, sections_of, strain_forces, strain_powers
