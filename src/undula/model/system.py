@@ -16,6 +16,7 @@ from undula.joints.rod.pieces import refuse_overwound
 from undula.lie import se3, so3
 from undula.model.labels import Labels
 from undula.model.packing import Group, member
+from undula.model.reactions import Choice, Least, choice_of
 from undula.model.state import State, configuration
 from undula.model.topology import Topology
 
@@ -66,6 +67,8 @@ class System(eqx.Module):
     """Where reactions are not unique, the sum of weights times (reaction - static part)^2 is minimised"""
     static_reactions: Float[Array, "rows"]
     """The desired static part [N or N m]"""
+    choice: Choice | None
+    """How reactions and the efforts of led coordinates are chosen; None: by the two arrays above"""
     mask: Float[Array, "rows"] | None
     """1 for the rows that are on, 0 for those that are off; None: all are on"""
     least_squares: bool = eqx.field(static=True)
@@ -202,6 +205,12 @@ class System(eqx.Module):
                     )
                 mask[which] = value
         return changed(self, mask=jnp.asarray(mask))
+
+    def with_reactions(self, rule: Least) -> "System":
+        """A copy with another rule for what the balance leaves open: reactions, and the efforts of led coordinates."""
+        held = self.row_names[: len(self.reaction_weights)]
+        weights, choice = choice_of(rule, held, self.coordinate_names, self.topology.driven | self.topology.led)
+        return changed(self, reaction_weights=weights, choice=choice)
 
     # States
 
