@@ -1,7 +1,7 @@
 """Reactions and efforts where the balance of forces leaves them open: hyperstatic rows, led coordinates.
 
-The rows' multipliers lambda satisfy A^T lambda = force over the unknown velocities. Those of led coordinates have an actuator of
-their own, so that these lines only determine its effort: tau = force - A^T lambda. What is left open is chosen by the rule.
+The rows' multipliers lambda satisfy A^T lambda = force over the unknown velocities. A led coordinate has an actuator of its
+own, so that its line only determines the effort: tau = force - A^T lambda. What is left open is chosen by the rule.
 """
 
 from typing import Any, NamedTuple

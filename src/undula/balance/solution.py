@@ -71,7 +71,9 @@ def solved(prepared: Prepared, t: Any, state: State) -> Solution:
 def unconstrained_solution(state: State, acceleration: Acceleration, efforts: Array, wrench: Array) -> Solution:
     """The solution of a system without constraints."""
     zero, power = jnp.zeros(()), (efforts * state.v).sum()
-    return Solution(state, acceleration, efforts, wrench, jnp.zeros(0), zero, jnp.zeros((), int), power, zero, zero, zero)
+    return Solution(
+        state, acceleration, efforts, wrench, jnp.zeros(0), zero, jnp.zeros((), int), power, zero, zero, zero
+    )
 
 
 def with_efforts(

@@ -212,7 +212,9 @@ class Builder:
         packed = pack(elements, Model(tuple(order), tuple(table.names), planned, rods))
         if topology.led.any() and not packed.held:
             led = table.names[int(np.argmax(topology.led))]
-            raise ModelError(f"coordinate '{led}' is led, but the system '{self.name}' has no constraints that lead it.")
+            raise ModelError(
+                f"coordinate '{led}' is led, but the system '{self.name}' has no constraints that lead it."
+            )
         labels = Labels(
             name=self.name,
             bodies=tuple(order),
@@ -254,13 +256,14 @@ class Builder:
             static_reactions=jnp.zeros(len(packed.held)),
             choice=None,
             mask=None,
+            switches=packed.switches,
             least_squares=self._least_squares,
             topology=topology,
             labels=labels,
         )
         what = f"system '{self.name}' cannot be built"
         refuse_overwound(system.rods, labels.rods, _start(system), what, ModelError)
-        return system
+        return system.at_time(0.0)
 
     def _expand(self) -> _Expanded:
         """Replaces rods by their nodes, and sites that carry bodies by bodies with an offset."""

@@ -105,7 +105,9 @@ def choice_of(
     efforts = _by_name(rule.efforts, coordinates, 0.0, "efforts", "coordinate")
     for name, x in zip(coordinates, np.broadcast_to(held, len(coordinates))):
         if isinstance(rule.efforts, dict) and name in rule.efforts and not x:
-            raise UndulaError(f"efforts has a weight for '{name}', which is neither driven nor led: its effort is given.")
+            raise UndulaError(
+                f"efforts has a weight for '{name}', which is neither driven nor led: its effort is given."
+            )
     power = as_vector(rule.power, 0, "power")
     _not_negative("power", power)
     if not is_traced(weights) and not is_traced(efforts) and not is_traced(power):
@@ -162,7 +164,9 @@ def _limits(limits: Sequence[Any], rows: tuple[str, ...]) -> tuple[Array | None,
     for x in limits:
         if isinstance(x, Bound):
             if not x.low < x.high:
-                raise UndulaError(f"low = {x.low}, high = {x.high} of the bound on {x.rows!r}; low must be less than high.")
+                raise UndulaError(
+                    f"low = {x.low}, high = {x.high} of the bound on {x.rows!r}; low must be less than high."
+                )
             for name in (x.rows,) if isinstance(x.rows, str) else x.rows:
                 for k in rows_named(name, rows, "a bound"):
                     for sign, end in ((1.0, x.high), (-1.0, -x.low)):

@@ -18,7 +18,7 @@ class _Point(NamedTuple):
     x: Array
     slack: Array
     dual: Array
-    count: Array
+    iterations: Array
     done: Array
 
 
@@ -75,19 +75,19 @@ def _solve(P: Array, q: Array, G: Array, h: Array) -> _Point:
         centre = (ahead / mu) ** 3 * mu - ds * dl
         dx, ds, dl = towards(centre)
         part = INSIDE * jnp.minimum(_reach(p.slack, ds), _reach(p.dual, dl))
-        new = _Point(p.x + part * dx, p.slack + part * ds, p.dual + part * dl, p.count + 1, p.done)
+        new = _Point(p.x + part * dx, p.slack + part * ds, p.dual + part * dl, p.iterations + 1, p.done)
         stationary, feasible, mu = residuals(new)
         left = jnp.maximum(jnp.abs(stationary).max(), jnp.abs(feasible).max())
         good = jnp.all(jnp.isfinite(new.x)) & jnp.all(jnp.isfinite(new.dual))
         new = jax.tree.map(lambda a, b: jnp.where(good, a, b), new, p)  # ends where rounding takes over
-        return new._replace(count=p.count + 1, done=~good | (jnp.maximum(mu, left) < CLOSE * unit))
+        return new._replace(iterations=p.iterations + 1, done=~good | (jnp.maximum(mu, left) < CLOSE * unit))
 
     x = eliminate(P, -q[:, None])[:, 0]
     gap = h - matvec(G, x)
     scale = jnp.maximum(jnp.abs(gap).max(initial=0.0), 1e-3 * unit)
     slack = jnp.maximum(gap, scale)
     start = _Point(x, slack, jnp.full(b, unit), jnp.zeros((), int), jnp.zeros((), bool))
-    return jax.lax.while_loop(lambda p: ~p.done & (p.count < ITERATIONS), step, start)
+    return jax.lax.while_loop(lambda p: ~p.done & (p.iterations < ITERATIONS), step, start)
 
 
 def _reach(x: Array, dx: Array) -> Array:
