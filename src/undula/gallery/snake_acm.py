@@ -64,8 +64,8 @@ def build(p: dict) -> Setup:
             shapes=drawing.axle(wheel, TRACK * l),
         )
         b.add(un.rows.Skate(f"wheels{k}", f"S{j}"))
-    # The gait drives the joints of the first three modules and all wheeled bodies. The wheels lead the joints r6, r8, ... between
-    # the modules behind, as the compatibility of the document asks.
+    # The gait drives the joints of the first three modules and all wheeled bodies. The wheels lead the joints r6, r8, ...
+    # between the modules behind, as the compatibility of the document asks.
     b.drive([f"r{j}" for j in range(1, 6)], un.laws.Sinusoid(list(p["amplitude"]), p["rate"], list(p["phase"])))
     if n > 3:
         b.drive(
