@@ -9,6 +9,8 @@ have a limit there. With passive joints behind, reactions and torques grow as th
 actuators that hold these joints, as in the document, torques stay bounded.
 """
 
+from typing import Any
+
 import numpy as np
 
 import undula as un
@@ -16,7 +18,7 @@ from undula.gallery import drawing, measures
 from undula.scenario.scenario import Parameter, Scenario, Setup
 
 WHEELED = 1 / 3  # part of a module's mass that its wheeled body has (ours)
-RULES = {
+RULES: dict[str, Any] = {
     "least reactions": un.reactions.Least(),
     "least torques": un.reactions.Least(reactions=0.0, efforts=1.0),
     "document": un.reactions.Projected(),

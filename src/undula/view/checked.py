@@ -80,7 +80,8 @@ def _check(data: xr.Dataset, wanted: dict[str, tuple[str, ...]]) -> None:
         x = data[name].values
         if x.dtype.kind not in "fiu":
             raise UndulaError(f"the run cannot be drawn: {name} does not consist of numbers.")
-        bad = np.argwhere(~(np.abs(x.astype(float)) < LARGEST))
+        missing = np.isnan(x.astype(float)) & ("phase" in data and "coordinate" in dims)  # in phases of another system
+        bad = np.argwhere(~((np.abs(x.astype(float)) < LARGEST) | missing))
         if bad.size:
             k = bad[0][0]
             when = "" if name == "time" else f" at t = {data['time'].values[k]:g} s"

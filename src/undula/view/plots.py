@@ -4,7 +4,9 @@ matplotlib is imported when a figure is made, and only through its objects, so t
 """
 
 import io
+import json
 import os
+import textwrap
 from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Any
@@ -44,6 +46,7 @@ def write_figures(data: xr.Dataset, folder: str | os.PathLike) -> list[Path]:
     - `path.png`: the path of the base, stick figures at some instants and the surroundings, in the plane of largest extent.
     - `coordinates.png`: internal coordinates and velocities; none without them.
     - `efforts.png`: nonzero efforts, and nonzero components of the wrench on the base.
+    - `classes.png`: the class of the system over time, if it changes, and the events.
     - `energy.png`: the energies, and their rate compared with the power of actuators and surroundings.
     - one figure per family of elements, with its name: the recorded values; among them `constraint.png` and `contact.png`.
 
@@ -56,6 +59,7 @@ def write_figures(data: xr.Dataset, folder: str | os.PathLike) -> list[Path]:
         "path": _path,
         "coordinates": _coordinates,
         "efforts": _efforts,
+        "classes": _classes,
         "energy": _energy,
     }
     pictures = {}
@@ -174,6 +178,27 @@ def _efforts(data: xr.Dataset) -> Any:
         x = wrench[:, part]
         lines = [(x[:, k], letter + a, {"color": AXES[k]}) for k, a in enumerate("xyz") if shapes.present(x)[k]]
         draw_lines(ax, data["time"].values, lines, label)
+    return figure
+
+
+def _classes(data: xr.Dataset) -> Any:
+    legend = json.loads(data.attrs.get("class_legend", "[]"))
+    if "class_index" not in data or (len(legend) < 2 and not data.sizes.get("event", 0)):
+        return None
+    t, index = data["time"].values, data["class_index"].values
+    figure, (ax,) = panels_over_time(data, "class of the system", 1, height=1.0 + 0.35 * len(legend))
+    ax.step(t, index, where="post", color=INK, lw=1.6)
+    ax.set_yticks(range(len(legend)), [textwrap.fill(x, 44) for x in legend], fontsize=7)
+    ax.set_ylim(-0.5, len(legend) - 0.5)
+    for k, (when, what) in enumerate(
+        zip(*(data[n].values for n in ("event_time", "event"))) if "event_time" in data else ()
+    ):
+        ax.axvline(when, color=AXES[1], lw=0.8, ls=":")
+        if data.sizes["event"] <= MOST_LINES:
+            ax.annotate(
+                str(what), (when, 0.5), xycoords=("data", "axes fraction"), xytext=(3, 0), rotation=90, va="center",
+                textcoords="offset points", fontsize=6, color=AXES[1],
+            )  # fmt: skip
     return figure
 
 
