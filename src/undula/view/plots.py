@@ -190,9 +190,8 @@ def _classes(data: xr.Dataset) -> Any:
     ax.step(t, index, where="post", color=INK, lw=1.6)
     ax.set_yticks(range(len(legend)), [textwrap.fill(x, 44) for x in legend], fontsize=7)
     ax.set_ylim(-0.5, len(legend) - 0.5)
-    for k, (when, what) in enumerate(
-        zip(*(data[n].values for n in ("event_time", "event"))) if "event_time" in data else ()
-    ):
+    events = zip(data["event_time"].values, data["event"].values) if "event_time" in data else ()
+    for when, what in events:
         ax.axvline(when, color=AXES[1], lw=0.8, ls=":")
         if data.sizes["event"] <= MOST_LINES:
             ax.annotate(
