@@ -10,6 +10,7 @@ from . import (
     kinematics as kinematics,
     laws as laws,
     lie as lie,
+    reactions as reactions,
     results as results,
     rods as rods,
     rows as rows,

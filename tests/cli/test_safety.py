@@ -143,6 +143,17 @@ def send(*signals):
         os.kill(os.getpid(), number)
 
 
+@pytest.fixture(autouse=True)
+def usual_signals():
+    """Signals are answered even if the tests were started by a shell that ignores them (nohup, background jobs)."""
+    before = {n: signal.getsignal(n) for n in _early.ENDING}
+    for n in _early.ENDING:
+        signal.signal(n, signal.default_int_handler if n == signal.SIGINT else signal.SIG_DFL)
+    yield
+    for n, handler in before.items():
+        signal.signal(n, handler)
+
+
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_a_signal_during_imports_ends_the_command_at_once(number):
     code = (

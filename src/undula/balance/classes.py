@@ -1,12 +1,17 @@
 """Classification of a system by the type of its problem (document 000, Table 3.1; document 001, section III)."""
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
+import jax
 import jax.numpy as jnp
 import numpy as np
+from jaxtyping import Array, Float
 
 from undula.balance.rows import rows_of
+from undula.contact.carried import contact_count, over_unknowns, touch
+from undula.elements.element import changed
 from undula.model.prepare import prepare
 from undula.model.state import State
 from undula.model.system import System
@@ -15,6 +20,8 @@ from undula.numerics.quick import quickly_compiled
 from undula.numerics.row_space import TOLERANCE
 from undula.tree.driven import driven_motion
 from undula.tree.snapshot import place
+
+STUCK = 1e-6  # a contact whose points move slower does not slip [m/s], relative to the velocities beyond 1
 
 
 @dataclass(frozen=True)
@@ -30,6 +37,8 @@ class Class:
     - `kinematic`, `dynamic`: the passive coordinates that the rows determine, and those that they do not.
     - `residual`: largest remaining violation of a row if the driven motion is not compatible with them [m/s or rad/s].
     - `tolerance`: relative tolerance of the ranks; `problem`: the class in words.
+    - `compatible` (modes, driven): rates of the driven coordinates, in their order, that the rows admit: an orthonormal
+      basis of the kernel of document 004, (14); as many as driven coordinates unless the system is over-constrained.
     """
 
     constraint: str
@@ -46,22 +55,99 @@ class Class:
     residual: float
     tolerance: float
     problem: str
+    compatible: Float[np.ndarray, "modes driven"]
 
     def __str__(self) -> str:
         return self.problem
 
 
-def classify(system: System, state: State | None = None, t: float | None = None) -> Class:
+def classify(system: System, state: State | None = None, t: float | None = None, start: float = 0.0) -> Class:
     """The class at a configuration and time [s].
 
-    Without a time, the generic class: the one with the largest ranks at the start and shortly after, because many gaits
+    Without a time, the generic class: the one with the largest ranks at the `start` and shortly after, because many gaits
     start in a singular shape.
     """
     state = system.state() if state is None else state
     if not system.constrained:
         return _without(system)
-    found = [_at(system, state, x) for x in ((0.0, 0.01, 0.1) if t is None else (t,))]
+    found = [_at(system, state, x) for x in ((start, start + 0.01, start + 0.1) if t is None else (t,))]
     return max(found, key=lambda c: (c.m_locked, c.m))
+
+
+class Classes:
+    """The classes that a system passes through in a run; `start` [s]: when it begins."""
+
+    def __init__(self, system: System, state: State, start: float = 0.0):
+        self.system, self.state, self.start = system, state, start
+        self._known: dict[Any, str] = {}
+
+    @cached_property
+    def generic(self) -> str:
+        """The class at the start and shortly after, in words."""
+        try:
+            return str(classify(self.system, self.state, start=self.start))
+        except np.linalg.LinAlgError:  # a matrix that is not finite has no rank
+            return "unknown"
+
+    def along(self, samples: Any, mask: np.ndarray | None) -> tuple[np.ndarray, list[str]]:
+        """The class at each sample as an index (times,) into a legend, and the legend.
+
+        Samples with the same rank, rows (`mask`) and closed contacts have the same class; it is evaluated once for them.
+        """
+        rank = np.asarray(samples.rank)
+        parts = [rank[:, None].astype(float)]
+        closed = None
+        if mask is not None:
+            parts.append(np.asarray(mask))
+        if samples.contacts is not None:
+            closed = np.any(np.asarray(samples.contacts.force) != 0, axis=-1)
+            parts.append(closed.astype(float))
+        keys = [x.tobytes() for x in np.concatenate(parts, axis=1)]
+        for k, key in enumerate(keys):
+            if key not in self._known:
+                own = None if closed is None else closed[k]
+                self._known[key] = self._class_of(samples, k, None if mask is None else mask[k], own)
+        legend = list(dict.fromkeys(self._known[key] for key in keys))
+        return np.array([legend.index(self._known[key]) for key in keys], dtype=int), legend
+
+    def _class_of(self, samples: Any, k: int, mask: np.ndarray | None, closed: np.ndarray | None) -> str:
+        system = self.system if mask is None else changed(self.system, mask=jnp.asarray(mask))
+        state = jax.tree.map(lambda x: jnp.asarray(x[k]), samples.state)
+        t = float(samples.t[k])
+        touching = None
+        if closed is not None and closed.any():
+            touching = _touching(system.bare(), state, jnp.asarray(t)), closed
+        if touching is None and not system.constrained:
+            return self.generic
+        try:
+            return str(_at(system, state, t, touching))
+        except np.linalg.LinAlgError:
+            return "unknown"
+
+
+@quickly_compiled
+def _touching(system: System, state: State, t: Any) -> Array:
+    """Rows (contacts, 3, 6 + nv) of contacts: normal, and across it as far as their laws have friction."""
+    prepared = prepare(system)
+    state, known = driven_motion(system, t, state)
+    snap = place(prepared, t, state, known)
+    out = []
+    for group, places in prepared.grouped("unilateral"):
+        _, _, seen, x = touch(prepared, snap, group, places, state.velocity)
+        J = over_unknowns(prepared, snap, group, seen, x.rows, None)
+        J = J.reshape(J.shape[0], -1, contact_count(group))[:, :3]
+        missing = 3 - J.shape[1]
+        out.append(jnp.pad(jnp.moveaxis(J, (0, 1, 2), (2, 1, 0)), ((0, 0), (0, missing), (0, 0))))
+    return jnp.concatenate(out)
+
+
+def _stuck(J: np.ndarray, closed: np.ndarray, u: np.ndarray) -> np.ndarray:
+    """Rows of closed contacts that do not slip; of those that slip, the normal rows."""
+    out = []
+    for rows in J[closed]:
+        slips = np.abs(rows[1:] @ u).max(initial=0.0) > STUCK * (1 + np.abs(u).max(initial=0.0))
+        out.append(rows[:1] if slips else rows[np.abs(rows).max(1) > 0])
+    return np.concatenate(out)
 
 
 @quickly_compiled
@@ -79,13 +165,19 @@ def _rank(A: np.ndarray) -> int:
     return int(np.linalg.matrix_rank(A, tol=TOLERANCE)) if A.size else 0
 
 
-def _at(system: System, state: State, t: float) -> Class:
+def _at(system: System, state: State, t: float, touching: tuple[Array, np.ndarray] | None = None) -> Class:
+    """The class at an instant; `touching`: rows of contacts, and which of these are closed."""
     top = system.topology
     A, explicit, u = (np.asarray(x) for x in _rows(system, state, jnp.asarray(float(t))))
+    held = len(A) if system.mask is None else int(np.asarray(system.mask).sum())
+    if touching is not None:
+        more = _stuck(np.asarray(touching[0]), touching[1], u)
+        A, explicit, held = np.concatenate([A, more]), np.append(explicit, np.zeros(len(more))), held + len(more)
     which = system.topology.unknown
     others = np.setdiff1d(np.arange(A.shape[1]), which)
     known = explicit + A[:, others] @ u[others]  # contribution of the driven motion and of laws inside constraints
-    names = system.row_names[: len(A)]
+    own = system.row_names[: len(system.reaction_weights)]
+    names = (*own, *[""] * (len(A) - len(own)))
     turning, driven = _turning(system)
     # rows that only determine how fast a passive wheel turns do not constrain the vehicle
     shape = np.array([name not in turning for name in names], dtype=bool)
@@ -110,10 +202,10 @@ def _at(system: System, state: State, t: float) -> Class:
         word = "under-constrained"
     else:
         word = "fully constrained" if m == m_locked else "over-constrained"
-    if not system.ideal:
+    if not held:
         word = "unconstrained"
     motion = "kinematic" if m_locked == n else "dynamic"
-    statics = "" if not system.ideal else "isostatic" if m_locked == len(A) else "hyperstatic"
+    statics = "" if not held else "isostatic" if m_locked == held else "hyperstatic"
     passive = [(k, name) for k, name in enumerate(system.coordinate_names) if top.roles[k] != "driven"]
     fixed = _determined(A[:, which])
     place = {int(i): j for j, i in enumerate(which)}
@@ -125,14 +217,14 @@ def _at(system: System, state: State, t: float) -> Class:
     words = ", ".join(x for x in (word, actuation, statics) if x)
     carrier = f"base free in {top.base_group}" if top.base_role == "free" else f"{top.base_role} base"
     return Class(
-        word, actuation, motion, statics, len(A), m, m_locked, n, rho, kinematic, dynamic, residual, TOLERANCE,
-        f"{words}, {carrier}: {model}",
+        word, actuation, motion, statics, held, m, m_locked, n, rho, kinematic, dynamic, residual, TOLERANCE,
+        f"{words}, {carrier}: {model}", _compatible(A[:, which], A[:, 6 + np.flatnonzero(top.driven)]),
     )  # fmt: skip
 
 
 def _model(system: System, word: str, motion: str, m_locked: int, n: int) -> str:
     if word == "unconstrained":
-        return "general dynamics with slipping contacts"
+        return "general dynamics with slipping contacts" if system.slipping else "general dynamics"
     if motion == "kinematic":
         return "kinematics of the loops" if system.topology.base_role != "free" else "kinematic connection"
     return f"reduced dynamics of {n - m_locked} of {n} velocities"
@@ -151,6 +243,18 @@ def _turning(system: System) -> tuple[set[str], set[str]]:
                     free = axle is not None and system.topology.roles[coordinates[axle]] != "driven"
                     (passive if free else driven).add(system.row_names[row])
     return passive, driven
+
+
+def _compatible(A: np.ndarray, B: np.ndarray) -> np.ndarray:
+    """Rates r' for which A u + B r' = 0 has a solution u: the kernel of (left kernel of A) B."""
+    U, s, _ = np.linalg.svd(A) if A.size else (np.eye(len(A)), np.zeros(0), None)
+    rank = int((s > TOLERANCE * s[0]).sum()) if s.size and s[0] > 0 else 0
+    C = U[:, rank:].T @ B
+    if not C.size:
+        return np.eye(B.shape[1])
+    _, s, Vt = np.linalg.svd(C)
+    size = max(np.abs(B).max(initial=0.0), 1e-300)
+    return Vt[int((s > 1e-7 * size).sum()) :]
 
 
 def _determined(A: np.ndarray) -> np.ndarray:
@@ -192,4 +296,5 @@ def _without(system: System) -> Class:
         problem = f"manipulator, {where}, {shape}: {model}"
     passive = tuple(name for name, role in zip(system.coordinate_names, top.roles) if role != "driven")
     motion = "dynamic" if n else "kinematic"
-    return Class(word, "", motion, "", 0, 0, 0, n, 0, (), passive, 0.0, TOLERANCE, problem)
+    every = np.eye(int(top.driven.sum()))
+    return Class(word, "", motion, "", 0, 0, 0, n, 0, (), passive, 0.0, TOLERANCE, problem, every)

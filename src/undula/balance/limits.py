@@ -27,7 +27,7 @@ def _references(forms: Any, times: Any) -> Any:
     ]
 
 
-def check_references(system: System, steps: int, dt: float) -> None:
+def check_references(system: System, steps: int, dt: float, t0: float = 0.0) -> None:
     """Refuses references of controllers that become infinite or that reverse within a step.
 
     A sample of the steps is checked, in short runs all of them: at the start of the step and somewhere inside it, since a wave
@@ -38,7 +38,7 @@ def check_references(system: System, steps: int, dt: float) -> None:
         return
     starts = np.unique(np.linspace(0, steps, INSTANTS // 2).astype(int)) if steps > INSTANTS else np.arange(steps + 1)
     starts = np.resize(starts, INSTANTS)  # always the same number, to avoid recompilation
-    times = dt * np.concatenate([starts, np.minimum(starts + 0.618 * np.arange(INSTANTS) % 1, steps)])
+    times = t0 + dt * np.concatenate([starts, np.minimum(starts + 0.618 * np.arange(INSTANTS) % 1, steps)])
     found = _references([system.groups[k].form for k in which], jnp.asarray(times))
     for k, laws in zip(which, found):
         for m in range(system.groups[k].size):

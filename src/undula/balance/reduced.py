@@ -20,7 +20,7 @@ from undula.model.prepare import Prepared
 from undula.model.state import Acceleration, State, displaced
 from undula.numerics.held import balance as balanced, shortest
 from undula.numerics.pick import pick, spread
-from undula.numerics.row_space import RowSpace, decompose
+from undula.numerics.row_space import decompose
 from undula.numerics.small import matvec, tmatvec
 from undula.tree.snapshot import Snapshot, place
 
@@ -119,9 +119,3 @@ def held_imbalance(
     excess = matvec(rows.A, snap.state.velocity) + rows.driven
     found = space.without(efforts - tmatvec(A, reactions)) + weight * space.solve(excess)
     return found, tmatvec(rows.A, reactions)
-
-
-def multipliers(prepared: Prepared, space: RowSpace, force: Float[Array, "m"]) -> Float[Array, "rows"]:
-    """Reactions with A^T lambda = force, chosen by the system's rule where they are not unique."""
-    system = prepared.system
-    return space.multipliers(force, system.reaction_weights, system.static_reactions)

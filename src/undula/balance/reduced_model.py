@@ -60,7 +60,7 @@ class ReducedModel(NamedTuple):
     Active joints, tau_a = m_aa_tilde r_a'' - Q_a_tilde - B_a^T lambda_stat (6) (printed with a plus before the last term):
 
     - `m_aa_tilde` (s_a, s_a), `Q_a_tilde` (s_a,); `lambda_stat` (k,): the part of the reactions that moves nothing, which
-      the rule of the system chooses.
+      the rule of the system chooses; with led coordinates, it moves nothing together with their efforts.
     """
 
     passive: tuple[str, ...]

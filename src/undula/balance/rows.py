@@ -16,6 +16,7 @@ from undula.balance.views import coordinates_of, memory_of, views
 from undula.elements.element import state_rate
 from undula.elements.row import RowModel, along_rods, velocities
 from undula.elements.view import View, each, site_rate
+from undula.lie.se3 import push_wrench
 from undula.model.packing import Group
 from undula.model.prepare import Prepared
 from undula.numerics.pick import pick
@@ -91,6 +92,23 @@ def _local(form: RowModel, at: View, found: tuple[int, ...]) -> tuple[Any, ...]:
     by_twist, by_strain, by_rate = jax.jacfwd(of_velocities, (0, 1, 2))(*zero)
     gap = form.gap(at)
     return driven, jnp.concatenate([gap, jnp.zeros(driven.shape[0] - gap.shape[0])]), by_twist, by_strain, by_rate
+
+
+def local_rows(prepared: Prepared, snap: Snapshot) -> tuple[Float[Array, "k 6"], np.ndarray]:
+    """Rows of constraints between one body and the world, over the twist of its link in the link's frame; and the links."""
+    parts, links = [jnp.zeros((0, 6))], [np.zeros(0, dtype=int)]
+    for group, places in prepared.grouped("ideal"):
+        if len(group.sites) != 1 or group.sites[0].section is not None:
+            continue
+        seen = see(prepared, snap, group, places, memory_of(group, snap.state), still=True)
+        at = views(snap, group, seen, still=True)
+        by_twist = each(lambda form, at, found=group.found: _local(form, at, found), group.form, at)[2][:, :, 0]
+        R = jnp.tile(jnp.eye(3), (group.size, 1, 1)) if places[0].rotation is None else places[0].rotation
+        p = jnp.zeros((group.size, 3)) if places[0].position is None else places[0].position
+        on_link = jax.vmap(lambda R, p, w: jax.vmap(lambda w: push_wrench(R, p, w))(w))(R, p, by_twist)
+        parts.append(on_link.reshape(-1, 6))
+        links.append(np.repeat(np.asarray(seen[0].links), by_twist.shape[1]))
+    return jnp.concatenate(parts), np.concatenate(links)
 
 
 def _over_velocities(

@@ -8,12 +8,13 @@ from jaxtyping import Array, Float, Int
 
 from undula.balance.balance import Balance
 from undula.balance.look import Held, hold, moved
-from undula.balance.reduced import multipliers, reduced_accelerations, slip_forces
+from undula.balance.projected import projected_efforts
+from undula.balance.reactions import choose
+from undula.balance.reduced import reduced_accelerations, slip_forces
 from undula.balance.unconstrained import tree_dynamics
 from undula.model.prepare import Prepared, prepare
 from undula.model.state import Acceleration, State
 from undula.model.system import System
-from undula.numerics.pick import pick
 from undula.numerics.small import matvec, tmatvec
 from undula.tree.snapshot import Snapshot, move
 
@@ -23,12 +24,14 @@ class Solution(NamedTuple):
 
     - `state`: the state, with driven coordinates set by their laws and velocities that satisfy the constraints.
     - `acceleration`: of the base (6,) and the coordinates (nv,).
-    - `efforts`: (nv,) of the actuators: computed for driven, given for forced, zero for free coordinates [N m or N].
+    - `efforts`: (nv,) of the actuators: computed for driven and led, given for forced, zero for free coordinates [N m or N].
     - `base_wrench`: (6,) exerted by the world on the reference body, in its frame, besides reactions and given wrenches;
       zero in a free base's directions.
     - `reactions`: (rows,) multipliers of the constraints [N or N m]: the power of lambda is lambda times the row's velocity.
-    - `power_rows`, `power_slip`: power [W] of the rows that impose a motion (driven wheels), and of those that slip.
-    - `residual`: largest violation of a constraint, position or velocity; `rank` of the rows over the unknown velocities.
+    - `power_efforts`, `power_rows`, `power_slip`: power [W] of the efforts, of the rows that impose a motion (driven wheels),
+      and of those that slip.
+    - `residual`: largest violation of a constraint, position or velocity; `rank` of the rows over the unknown velocities;
+      `excess`: largest violation of a limit on the reactions [N or N m].
     """
 
     state: State
@@ -38,8 +41,10 @@ class Solution(NamedTuple):
     reactions: Float[Array, "rows"]
     residual: Float[Array, ""]
     rank: Int[Array, ""]
+    power_efforts: Float[Array, ""]
     power_rows: Float[Array, ""]
     power_slip: Float[Array, ""]
+    excess: Float[Array, ""]
 
 
 def hybrid_dynamics(system: System, t: Any, state: State) -> Solution:
@@ -65,8 +70,10 @@ def solved(prepared: Prepared, t: Any, state: State) -> Solution:
 
 def unconstrained_solution(state: State, acceleration: Acceleration, efforts: Array, wrench: Array) -> Solution:
     """The solution of a system without constraints."""
-    zero = jnp.zeros(())
-    return Solution(state, acceleration, efforts, wrench, jnp.zeros(0), zero, jnp.zeros((), int), zero, zero)
+    zero, power = jnp.zeros(()), (efforts * state.v).sum()
+    return Solution(
+        state, acceleration, efforts, wrench, jnp.zeros(0), zero, jnp.zeros((), int), power, zero, zero, zero
+    )
 
 
 def with_efforts(
@@ -89,13 +96,20 @@ def with_efforts(
     F = balance.link_wrenches()
     whole = balance.needed(F) - push
     given = jnp.concatenate([jnp.zeros(6), balance.given()])
-    lambdas = multipliers(prepared, held.space, pick(whole - given, top.unknown))
+    chosen = choose(prepared, held.rows.A, held.space, whole - given, u[6:], snap.t)
+    lambdas = chosen.reactions
     whole = whole - tmatvec(held.rows.A, lambdas)
     base = whole[:6] * ~np.isin(np.arange(6), top.base_directions)
-    efforts = jnp.where(top.driven, whole[6:], given[6:])
+    supplied = top.driven | top.led
+    efforts = jnp.where(supplied, whole[6:], given[6:])
     reactions = jnp.concatenate([lambdas, slips])
-    powers = (lambdas * matvec(held.rows.A, u)).sum(), (push * u).sum()
-    found = Solution(snap.state, acceleration, efforts, base, reactions, held.residual, held.space.rank, *powers)
+    powers = (efforts * u[6:]).sum(), (lambdas * matvec(held.rows.A, u)).sum(), (push * u).sum()
+    choice = prepared.system.choice
+    if choice is not None and choice.projected:
+        efforts = jnp.where(supplied, projected_efforts(balance), efforts)
+    found = Solution(
+        snap.state, acceleration, efforts, base, reactions, held.residual, held.space.rank, *powers, chosen.excess
+    )
     return found, balance, F
 
 

@@ -15,6 +15,7 @@ from jaxtyping import Float
 from undula.core.arrays import Array
 from undula.core.errors import ModelError
 from undula.elements.element import Element, changed
+from undula.elements.switching import Switching
 from undula.elements.view import View, site_rate
 
 
@@ -37,10 +38,13 @@ class RowModel(Element):
 
     `law`: None if the multipliers enforce the rows exactly; a slip law, whose forces replace them (`slipping`); or a
     contact law, for a model that defines `touch`.
+    `active`: when the rows are on: None (always), or a rule such as `Schedule` (`when`).
     """
 
     law: Any = eqx.field(default=None, kw_only=True)
+    active: Any = eqx.field(default=None, kw_only=True)
 
+    only_authored: ClassVar[tuple[str, ...]] = ("active",)
     slots: ClassVar[int] = 0  # number of possible contact points
 
     def gap(self, at: View) -> Float[Array, "g"]:
@@ -53,6 +57,10 @@ class RowModel(Element):
 
     def touch(self, at: View) -> Touching:
         """Possible contact points of its bodies; the other body must be the world or the body of the second site."""
+        raise NotImplementedError
+
+    def latch(self, at: View) -> Any:
+        """The internal state z with which the rows begin when they are switched on, and at the start of a run."""
         raise NotImplementedError
 
     def undefined(self, at: View) -> str:
@@ -73,6 +81,12 @@ class RowModel(Element):
         """Rows that only determine how fast a wheel turns, by label: which of the `coordinates` is the wheel's angle, or
         None if a law gives it. They do not restrict a vehicle and do not count in its classification."""
         return {}
+
+    def when(self, rule: Switching) -> "RowModel":
+        """The same rows, on only when the rule says so: `Schedule`, `WhilePushing` or `Condition`."""
+        if not isinstance(rule, Switching):
+            raise ModelError(f"rule of '{self.name}' = {rule!r}; it must be a Schedule, WhilePushing or Condition.")
+        return changed(self, active=rule)
 
     def slipping(self, law: Any) -> "RowModel":
         """The same rows with forces given by a slip law, such as `Viscous`, instead of exact constraints."""

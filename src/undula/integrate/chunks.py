@@ -43,17 +43,17 @@ class Moments(NamedTuple):
     report: Report
 
 
-def moment(method: Integrator, now: Now, dt: Any) -> Moments:
+def moment(method: Integrator, now: Now, dt: Any, t0: Any = 0.0) -> Moments:
     """The data kept of one instant."""
     return Moments(
-        now.step * dt, now.state, method.contacts(now.carry), method.observe(now.carry, now.report), now.report
+        t0 + now.step * dt, now.state, method.contacts(now.carry), method.observe(now.carry, now.report), now.report
     )
 
 
 def make_steps(
-    system: System, now: Now, last: Any, dt: Any, stride: Any, samples: int, method: Integrator
+    system: System, now: Now, last: Any, dt: Any, stride: Any, samples: int, method: Integrator, t0: Any
 ) -> tuple[Now, Moments]:
-    """The run at the end of the chunk, and `samples` instants from the present one on, `stride` steps apart.
+    """A run from t0 [s], at the end of a chunk; and `samples` instants from the present one on, `stride` steps apart.
 
     The chunk ends at step `last`; the remaining instants repeat it.
     """
@@ -64,9 +64,9 @@ def make_steps(
         # a chunk that ends early passes its records on to the next one
         rested = method.rested(now.carry), Report.make()
         carry, report = jax.tree.map(lambda new, old: jnp.where(todo > 0, new, old), rested, (now.carry, now.report))
-        state, carry, new = steps_from(method, prepared, now.state, carry, now.step, todo, dt)
+        state, carry, new = steps_from(method, prepared, now.state, carry, now.step, todo, dt, t0)
         report = jax.tree.map(lambda a, b: jnp.where(todo > 0, a, b), new, report)
-        return Now(state, carry, report, now.step + todo), moment(method, now, dt)
+        return Now(state, carry, report, now.step + todo), moment(method, now, dt, t0)
 
     return jax.lax.scan(body, now, None, length=samples)
 
@@ -87,7 +87,7 @@ def _jitted(short: bool) -> tuple[Any, Any]:
 
 def lowered(steps: tuple[Any, ...], short: bool) -> tuple[Any, Any]:
     """Both functions, traced for the arguments of `make_steps` but not yet compiled."""
-    system, now, _, dt, _, samples, method = steps
+    system, now, _, dt, _, samples, method, _ = steps
     one = moment(method, now, dt)
     t, state, contacts = jax.tree.map(
         lambda x: jnp.broadcast_to(x, (samples, *jnp.shape(x))), (one.t, one.state, one.contacts)

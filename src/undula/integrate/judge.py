@@ -5,7 +5,7 @@ continue) or "interrupted". All thresholds are in this file.
 """
 
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import jax
@@ -38,6 +38,9 @@ COARSE = 5e-3  # or if a single step has a residual above this
 ENERGY = 0.05  # a run is doubtful if this fraction of the energy that it exchanges appears from nowhere or disappears
 
 
+Jumps = Sequence[tuple[float, float]]  # instants [s] of impulses, and the changes of the stored energy [J]
+
+
 class Verdict(NamedTuple):
     """Status of a run, and a sentence about it."""
 
@@ -53,10 +56,12 @@ class Fault(NamedTuple):
 
 
 class Records(NamedTuple):
-    """Records of the method at each sample: its observables, and reports since the previous sample."""
+    """Records at each sample: observables of the method, reports since the previous sample; `mask` (rows,): which rows were on,
+    None if none are switched."""
 
     shown: dict[str, np.ndarray]
     report: Report
+    mask: np.ndarray | None = None
 
 
 def fault(
@@ -134,14 +139,20 @@ def _at_times(laws: Law, t: Array) -> Array:
 
 
 def conclude(
-    verdict: Verdict, system: System, method: Integrator, samples: Sample, records: Records, steps: int
+    verdict: Verdict,
+    system: System,
+    method: Integrator,
+    samples: Sample,
+    records: Records,
+    steps: int,
+    jumps: Jumps = (),
 ) -> Verdict:
     """The verdict on a run that has ended, from all its samples; `steps`: number of steps done."""
     status, message = verdict
-    wrong = energy_complaint(system, method, samples, records.report)
+    wrong = energy_complaint(system, method, samples, records.report, jumps)
     if status == "failed":
         return Verdict(status, f"{message.rstrip('.')}; before, {wrong}" if wrong else message)
-    changes = rank_changes(samples)
+    changes = rank_changes(samples) if records.mask is None else []
     if changes:
         message = f"{message.rstrip('.')}; the rank of the constraints changed {'; '.join(changes[:5])}."
     report = records.report
@@ -172,8 +183,10 @@ class EnergyError(NamedTuple):
     t: float
 
 
-def energy_error(system: System, method: Integrator, samples: Sample, report: Report) -> EnergyError | None:
-    """Error of a run's energy balance; None where it cannot be determined.
+def energy_error(
+    system: System, method: Integrator, samples: Sample, report: Report, jumps: Jumps = ()
+) -> EnergyError | None:
+    """Error of a run's energy balance; None where it cannot be determined. `jumps`: changes of the energy by impulses.
 
     Where the method accounts for work, its own work is summed over the steps. Where laws drive something, the power of their
     actuators is known only at samples: a spline through them is integrated, and its error, estimated by leaving out every
@@ -197,6 +210,11 @@ def energy_error(system: System, method: Integrator, samples: Sample, report: Re
         if len(t) < 9 or not np.all(np.isfinite(power)):
             return None
         work, slack = _integrated(t, power)
+        for when, change in jumps:
+            work = work + np.where(t >= when, change, 0.0)
+            k = int(np.searchsorted(t, when))  # between these samples the power may jump, too
+            if 0 < k < len(t):
+                slack[k:] += abs(power[k] - power[k - 1]) * (t[k] - t[k - 1])
         E = kinetic + np.asarray(samples.energy_potential)  # the powers exclude everything accounted for in energies
         supplied = float(np.abs(np.diff(work)).sum())
     off = E - E[0] - work
@@ -223,9 +241,9 @@ def is_off(error: EnergyError | None) -> bool:
     return error is not None and abs(error.created) > ENERGY * error.exchanged + 1e-12
 
 
-def energy_complaint(system: System, method: Integrator, samples: Sample, report: Report) -> str:
+def energy_complaint(system: System, method: Integrator, samples: Sample, report: Report, jumps: Jumps = ()) -> str:
     """A sentence on an energy balance that is off; "" if it is not."""
-    error = energy_error(system, method, samples, report)
+    error = energy_error(system, method, samples, report, jumps)
     if error is None or not is_off(error):
         return ""
     what = "appeared from nowhere" if error.created > 0 else "disappeared"
@@ -253,14 +271,14 @@ def _first_bad(samples: Sample) -> int | None:
 def _between(samples: Sample, k: int, steps: Steps) -> str:
     """The time between the previous sample and this one, in words."""
     when = float(samples.t[k])
-    return f"between t = {max(when - steps.stride * steps.dt, 0.0):.6g} s and t = {when:.6g} s"
+    return f"between t = {max(when - steps.stride * steps.dt, steps.t0):.6g} s and t = {when:.6g} s"
 
 
 def _infinite(system: System, samples: Sample, k: int, steps: Steps, advice: Callable[[], str]) -> str:
-    if samples.t[k] == 0:
+    if samples.t[k] == steps.t0:
         return (
-            f"{_not_finite(system, samples)} at the start, t = 0 s; some mass, inertia, length, stiffness or law of the model "
-            "is too small, too large or not finite."
+            f"{_not_finite(system, samples)} at the start, t = {samples.t[k]:g} s; some mass, inertia, length, stiffness or "
+            "law of the model is too small, too large or not finite."
         )
     if k > 0 and (why := undefined(system, samples, k - 1)):
         return why

@@ -3,8 +3,10 @@
 import math
 from typing import NamedTuple
 
+import jax
 import numpy as np
 
+from undula.balance.classes import classify
 from undula.balance.separate import contact_gaps
 from undula.core.errors import UndulaError
 from undula.joints.rod.pieces import refuse_overwound
@@ -17,23 +19,29 @@ ROUNDING = 1e-12  # a dt with a multiple this close to t_end, relative to it, is
 
 
 class Steps(NamedTuple):
-    """Division of the time of a run: `count` steps of `dt` [s], one sample every `stride` steps."""
+    """Division of the time of a run: `count` steps of `dt` [s] from t0 [s] on, one sample every `stride` steps."""
 
     count: int  # type: ignore[assignment]  # hides tuple.count
     dt: float
     stride: int
+    t0: float = 0.0
 
     def halved(self) -> "Steps":
         """The same with steps of half the length, and samples at the same instants."""
-        return Steps(2 * self.count, self.dt / 2, 2 * self.stride)
+        return Steps(2 * self.count, self.dt / 2, 2 * self.stride, self.t0)
 
 
-def check_times(t_end: float, dt: float, save_every: int | None) -> Steps:
-    """The steps of a run that ends at `t_end` exactly; raises `UndulaError` for invalid arguments.
+def check_times(t_end: float, dt: float, save_every: int | None, t0: float = 0.0) -> Steps:
+    """The steps of a run from t0 to `t_end` exactly [s]; raises `UndulaError` for invalid arguments.
 
     If dt does not divide t_end, all steps are slightly shorter, none longer: samples stay evenly spaced, and the method's
     memory of the last step fits the next.
     """
+    if not np.isfinite(t0):
+        raise UndulaError(f"t0 = {t0:g} s is not allowed; it must be finite.")
+    if t0 and not (np.isfinite(t_end) and t_end > t0):
+        raise UndulaError(f"t_end = {t_end:g} s is not allowed; it must be finite, and later than t0 = {t0:g} s.")
+    t_end = t_end - t0
     for name, value in (("t_end", t_end), ("dt", dt)):
         if not (np.isfinite(value) and value > 0):
             raise UndulaError(f"{name} = {value:g} s is not allowed; it must be a positive, finite time.")
@@ -47,14 +55,22 @@ def check_times(t_end: float, dt: float, save_every: int | None) -> Steps:
     if abs(count * dt - t_end) > ROUNDING * t_end:
         dt = t_end / count
     if save_every is None:
-        return Steps(count, dt, max(1, count // 500))
+        return Steps(count, dt, max(1, count // 500), t0)
     if save_every != int(save_every) or save_every < 1:
         raise UndulaError(f"save_every = {save_every} is not allowed; it must be a whole number of steps, at least 1.")
-    return Steps(count, dt, min(int(save_every), count))
+    return Steps(count, dt, min(int(save_every), count), t0)
 
 
 def check_state(system: System, state: State) -> None:
-    """Refuses a state that is not finite, or whose base moves in a way that its group does not allow."""
+    """Refuses a state of another system, one that is not finite, or whose base moves in a way that its group does not allow."""
+    own = system.state()
+    shapes = [jax.tree.map(np.shape, (x.q, x.v, x.z)) for x in (own, state)]
+    if shapes[0] != shapes[1]:
+        raise UndulaError(
+            f"the state does not belong to the system '{system.name}': it has {len(state.v)} coordinates and "
+            f"{len(jax.tree.leaves(state.z))} internal states, the system has {len(own.v)} and {len(jax.tree.leaves(own.z))}; "
+            "take it from system.state(), or carry it over (un.carry_over)."
+        )
     named = dict(
         zip(
             ("base position", "base quaternion", "position", "base_twist", "velocity"),
@@ -74,6 +90,20 @@ def check_state(system: System, state: State) -> None:
             "a fixed base cannot move" if top.base_role == "fixed" else f"the group {top.base_group} does not allow it"
         )
         raise UndulaError(f"the initial base_twist = {twist.tolist()} is not allowed: {what}.")
+
+
+def check_led(system: System, state: State, t0: float) -> None:
+    """Refuses led coordinates that the constraints do not determine."""
+    led = [system.coordinate_names[k] for k in np.flatnonzero(system.topology.led)]
+    if not led:
+        return
+    found = classify(system, state, start=t0).kinematic
+    loose = [name for name in led if name not in found]
+    if loose:
+        raise UndulaError(
+            f"the coordinate '{loose[0]}' is led, but the constraints of '{system.name}' do not determine its motion: "
+            "drive it, or leave it free."
+        )
 
 
 def check_gaps(system: System, state: State) -> None:

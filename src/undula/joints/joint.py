@@ -10,7 +10,7 @@ import numpy as np
 from undula.core.errors import ModelError, as_vector, is_traced
 from undula.joints.kind import Kind
 
-ROLES = ("free", "driven", "forced")
+ROLES = ("free", "driven", "forced", "led")
 Vector = Any  # a sequence of numbers, or an array
 
 
@@ -29,8 +29,8 @@ class Joint:
 
     **Arguments:**
 
-    - `role`: `"free"` (its effort is zero, apart from spring and damper), `"forced"` (its effort is given) or
-      `"driven"` (its motion is given).
+    - `role`: `"free"` (its effort is zero, apart from spring and damper), `"forced"` (its effort is given), `"driven"` (its
+      motion is given), or `"led"` (its motion follows from constraints while an actuator holds it, whose effort is found).
     - `stiffness` [N m/rad or N/m], `damping` [N m s/rad or N s/m], `rest` [rad or m]: a passive spring and damper.
     - `armature` [kg m^2 or kg]: inertia of a rotor or gear, conjugate to the coordinate; it moves with the coordinate alone.
     - `limits`: (lower, upper) [rad or m]; a run that exceeds them only gives a warning.

@@ -174,6 +174,13 @@ class Builder:
         """Makes coordinates forced: `law` (of time) or a controller gives their efforts [N m or N]."""
         self._drives.append(("forced", _names(coordinates), law))
 
+    def lead(self, coordinates: str | Sequence[str]) -> None:
+        """Makes coordinates led: constraints determine their motion while actuators hold them, whose efforts are found.
+
+        Efforts and reactions are then not unique: `System.with_reactions` chooses among them.
+        """
+        self._drives.append(("led", _names(coordinates), None))
+
     def build(self) -> System:
         """The frozen system; raises a `ModelError` that names the invalid item."""
         if self._base is None:
@@ -203,6 +210,11 @@ class Builder:
         rods, planned = _planned(expanded, topology, table)
         elements = _named([*self._own_elements(table, plans), *actuators, *expanded.added, *self._elements])
         packed = pack(elements, Model(tuple(order), tuple(table.names), planned, rods))
+        if topology.led.any() and not packed.held:
+            led = table.names[int(np.argmax(topology.led))]
+            raise ModelError(
+                f"coordinate '{led}' is led, but the system '{self.name}' has no constraints that lead it."
+            )
         labels = Labels(
             name=self.name,
             bodies=tuple(order),
@@ -242,14 +254,16 @@ class Builder:
             groups=packed.groups,
             reaction_weights=jnp.ones(len(packed.held)),
             static_reactions=jnp.zeros(len(packed.held)),
+            choice=None,
             mask=None,
+            switches=packed.switches,
             least_squares=self._least_squares,
             topology=topology,
             labels=labels,
         )
         what = f"system '{self.name}' cannot be built"
         refuse_overwound(system.rods, labels.rods, _start(system), what, ModelError)
-        return system
+        return system.at_time(0.0)
 
     def _expand(self) -> _Expanded:
         """Replaces rods by their nodes, and sites that carry bodies by bodies with an offset."""

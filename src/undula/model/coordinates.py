@@ -126,6 +126,10 @@ class Coordinates:
         single: list[tuple[int, Law]] = []
         has_law: dict[int, str] = {}
         for role, names, law in [*self._laws, *given]:
+            if role == "led":
+                for name in names:
+                    self._take(name, role, has_law)
+                continue
             if role == "driven" and not isinstance(law, Law):
                 raise ModelError(f"the law of {', '.join(names)} = {law!r} is not a motion law.")
             which = [self._take(name, role, has_law) for name in names]
@@ -160,6 +164,8 @@ class Coordinates:
                 raise ModelError(f"coordinate '{name}' is driven but has no motion law.")
             if self.roles[k] == "forced" and has_law.get(k) != "forced":
                 raise ModelError(f"coordinate '{name}' is forced but has no effort law.")
+            if self.roles[k] == "led" and has_law.get(k, "led") != "led":
+                raise ModelError(f"coordinate '{name}' is led by constraints, so it cannot have a law.")
         for joint in self._indivisible:
             mine = {self.roles[k] for k in range(len(self.names)) if self._joint_of[k] == joint}
             if "driven" in mine and len(mine) > 1:

@@ -15,6 +15,7 @@ from undula.elements.element import Element, changed, defined
 from undula.elements.force import ACCOUNTS, ForceModel
 from undula.elements.row import RowModel
 from undula.elements.site import Found
+from undula.elements.switching import Switching
 from undula.joints.rod.plan import joined
 from undula.model.contracts import check_force, check_found, check_recorded, check_rows, some_view
 from undula.model.sites import PackedSite, PlannedRod, pack_sites, resolve
@@ -66,6 +67,15 @@ class Group(eqx.Module):
         return bool(self.rods)
 
 
+class Switch(eqx.Module):
+    """The rule that switches the rows of one constraint: member `member` of group `group`."""
+
+    rule: Switching
+    group: int = eqx.field(static=True)
+    member: int = eqx.field(static=True)
+    rows: tuple[int, ...] = eqx.field(static=True)
+
+
 @dataclass
 class Model:
     """The model that elements are attached to: names of bodies and coordinates, rods by name or by that of the tip."""
@@ -89,6 +99,7 @@ class Packed:
     slipping: tuple[str, ...]
     contacts: tuple[str, ...]
     elements: tuple[tuple[str, tuple[str, ...]], ...]
+    switches: tuple[Switch, ...]
 
 
 @dataclass
@@ -147,7 +158,26 @@ def pack(elements: Sequence[Element], model: Model) -> Packed:
         groups.append(_group(members, model, memory if remembers else -1))
         memory += remembers
     families = tuple((ms[0].element.family(), tuple(str(m.element.name) for m in ms)) for ms in packed.values())
-    return Packed(tuple(groups), tuple(names["ideal"]), tuple(names["slip"]), tuple(contacts), families)
+    switches = _switches(list(packed.values()))
+    return Packed(tuple(groups), tuple(names["ideal"]), tuple(names["slip"]), tuple(contacts), families, switches)
+
+
+def _switches(groups: list[list["_Member"]]) -> tuple[Switch, ...]:
+    """The rules of the constraints that are not always on."""
+    out = []
+    for g, members in enumerate(groups):
+        for k, m in enumerate(members):
+            rule = getattr(m.element, "active", None)
+            if rule is None:
+                continue
+            what = _words(m.element)
+            if m.kind != "ideal":
+                raise ModelError(
+                    f"{what} cannot be switched: only constraints that hold can; contacts open by themselves."
+                )
+            labels = m.element.labels or (tuple(str(j + 1) for j in range(len(m.rows))) if len(m.rows) > 1 else ("",))
+            out.append(Switch(rule.resolved(labels, what), g, k, m.rows))
+    return tuple(out)
 
 
 def _check(member: _Member, model: Model) -> None:

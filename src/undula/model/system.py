@@ -15,7 +15,8 @@ from undula.joints.rod.group import RodGroup
 from undula.joints.rod.pieces import refuse_overwound
 from undula.lie import se3, so3
 from undula.model.labels import Labels
-from undula.model.packing import Group, member
+from undula.model.packing import Group, Switch, member
+from undula.model.reactions import Choice, Least, choice_of
 from undula.model.state import State, configuration
 from undula.model.topology import Topology
 
@@ -66,8 +67,12 @@ class System(eqx.Module):
     """Where reactions are not unique, the sum of weights times (reaction - static part)^2 is minimised"""
     static_reactions: Float[Array, "rows"]
     """The desired static part [N or N m]"""
+    choice: Choice | None
+    """How reactions and the efforts of led coordinates are chosen; None: by the two arrays above"""
     mask: Float[Array, "rows"] | None
     """1 for the rows that are on, 0 for those that are off; None: all are on"""
+    switches: tuple[Switch, ...]
+    """Rules that switch rows in a run"""
     least_squares: bool = eqx.field(static=True)
     topology: Topology = eqx.field(static=True)
     labels: Labels = eqx.field(static=True)
@@ -202,6 +207,26 @@ class System(eqx.Module):
                     )
                 mask[which] = value
         return changed(self, mask=jnp.asarray(mask))
+
+    @property
+    def on(self) -> Array:
+        """(rows,): 1 for the rows of constraints that are on."""
+        return jnp.ones(len(self.reaction_weights)) if self.mask is None else self.mask
+
+    def at_time(self, t: Any) -> "System":
+        """A copy in which the rows that rules switch are as they are when a run starts at time t [s]."""
+        if not self.switches:
+            return self
+        mask = self.on
+        for x in self.switches:
+            mask = mask.at[np.array(x.rows)].set(jnp.where(x.rule.on(t), 1.0, 0.0))
+        return changed(self, mask=mask)
+
+    def with_reactions(self, rule: Least) -> "System":
+        """A copy with another rule for what the balance leaves open: reactions, and the efforts of led coordinates."""
+        held = self.row_names[: len(self.reaction_weights)]
+        weights, choice = choice_of(rule, held, self.coordinate_names, self.topology.driven | self.topology.led)
+        return changed(self, reaction_weights=weights, choice=choice)
 
     # States
 

@@ -106,6 +106,11 @@ class Topology:
         return np.array([role == "driven" for role in self.roles], dtype=bool)
 
     @cached_property
+    def led(self) -> np.ndarray:
+        """(nv,) booleans: the coordinate's motion follows from constraints, and its effort is found."""
+        return np.array([role == "led" for role in self.roles], dtype=bool)
+
+    @cached_property
     def unknown(self) -> np.ndarray:
         """Indices, in (base twist, coordinates), of the velocities that are not given by laws: eta+ of document 001."""
         return np.array([*self.base_directions, *(6 + np.flatnonzero(~self.driven))], dtype=int)

@@ -1,5 +1,7 @@
 """Samples as a labelled dataset: names, dimensions, units."""
 
+import json
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -30,8 +32,15 @@ def to_dataset(
     attributes: dict[str, Any],
     observables: tuple[Observable, ...] = (),
     shown: dict[str, Any] | None = None,
+    classes: np.ndarray | None = None,
+    mask: np.ndarray | None = None,
+    events: Sequence[Any] | None = None,
 ) -> "xr.Dataset":
-    """The samples of a run as variables of the result file; `shown`: values of the integrator's `observables`."""
+    """The samples of a run as variables of the result file.
+
+    - `shown`: values of the integrator's `observables`; `classes` (times,): index of the class in `class_legend`.
+    - `mask` (times, rows): which rows were on; `events`: with `t`, `what`, `impulses` and `energy` each. None: there are none.
+    """
     import xarray as xr
 
     variables = _motion(system, samples) | _balances(system, samples)
@@ -50,6 +59,26 @@ def to_dataset(
     if system.rods:
         variables |= _rods(system, samples)
         coords["rod"] = np.array(system.labels.rods, dtype=str)
+    if classes is not None:
+        variables["class_index"] = (
+            ("time",),
+            classes,
+            "1",
+            "class of the system, an index into the attribute class_legend",
+        )
+        attributes = attributes | {"class_legend": json.dumps(attributes["class_legend"])}
+    if mask is not None:
+        missing = np.ones((len(mask), len(system.row_names) - mask.shape[1]))
+        on = np.concatenate([np.asarray(mask), missing], axis=1)
+        variables["constraint_active"] = (
+            ("time", "constraint"),
+            on,
+            "1",
+            "1 for rows that are on, 0 for those that are off",
+        )
+    if events is not None:
+        variables |= _events(system, events)
+        coords["event"] = np.array([e.what for e in events], dtype=str)
     found, families = _elements(system, samples)
     variables |= found
     coords |= families
@@ -60,6 +89,24 @@ def to_dataset(
         coords=coords,
         attrs=attributes,
     ).assign(_of_coordinates(system))
+
+
+def _events(system: System, events: Sequence[Any]) -> dict[str, Variable]:
+    """Switches of rows, and the end of the run by its condition."""
+    impulses = np.zeros((len(events), len(system.row_names)))
+    for k, e in enumerate(events):
+        impulses[k, : len(e.impulses)] = e.impulses
+    words = "impulse of each row at each event: the least that the new rows ask for"
+    return {
+        "event_time": (("event",), np.array([e.t for e in events], dtype=float), "s", "instant of each event"),
+        "event_impulse": (("event", "constraint"), impulses, "N s or N m s", words),
+        "event_energy": (
+            ("event",),
+            np.array([e.energy for e in events], dtype=float),
+            "J",
+            "change of the stored energy by it",
+        ),
+    }
 
 
 def _of_coordinates(system: System) -> dict[str, Any]:
@@ -212,7 +259,8 @@ def integrates(system: System) -> bool:
 def antiderivative(t: Any, rate: Any) -> np.ndarray:
     """The integral of sampled values (times, ...) from the first sample on, through a cubic spline.
 
-    Its error decreases with the fourth power of the sample spacing. From a value that is not finite on, it is NaN.
+    Its error decreases with the fourth power of the sample spacing. From a value that is not finite on, it is NaN. Where two
+    samples are of one instant, before and after a jump, the spline begins anew.
     """
     from scipy.interpolate import CubicSpline
 
@@ -220,10 +268,15 @@ def antiderivative(t: Any, rate: Any) -> np.ndarray:
     out = np.full(rate.shape, np.nan)
     good = np.isfinite(rate.reshape(len(t), -1)).all(1)
     n = len(t) if good.all() else int(np.argmin(good))
-    if n > 1:
-        out[:n] = CubicSpline(t[:n], rate[:n]).antiderivative()(t[:n])
-    elif n == 1:
-        out[0] = 0.0
+    ends = [*(np.flatnonzero(np.diff(t[:n]) <= 0) + 1), n]
+    total = np.zeros(rate.shape[1:])
+    for a, b in zip([0, *ends], ends):
+        if b - a > 1:
+            out[a:b] = total + CubicSpline(t[a:b], rate[a:b]).antiderivative()(t[a:b])
+        elif b > a:
+            out[a] = total
+        if b > a:
+            total = out[b - 1]
     return out
 
 

@@ -102,7 +102,7 @@ def sampled(prepared: Prepared, t: Any, state: State, last: ContactMemory | None
     snap, at = balance.snap, found.state
     acting = acting_in(prepared, snap)
     powers = powers_of(prepared, snap, acting)
-    actuators = (found.efforts * at.v).sum() + found.power_rows + powers.actuators
+    actuators = found.power_efforts + found.power_rows + powers.actuators
     if system.topology.base_role == "driven":
         actuators = actuators + (found.base_wrench * at.base_twist).sum()
     external = powers.others + found.power_slip

@@ -1,4 +1,5 @@
-from .closure import Anchor as Anchor, Closure as Closure, PointOnPlane as PointOnPlane
+from ..elements.switching import Condition as Condition, Schedule as Schedule, WhilePushing as WhilePushing
+from .closure import Anchor as Anchor, Closure as Closure, Latch as Latch, PointOnPlane as PointOnPlane
 from .couplings import Coupling as Coupling
 from .imposed import PrescribedFrame as PrescribedFrame, PrescribedPoint as PrescribedPoint
 from .rolling import RollingDisc as RollingDisc, RollingSphere as RollingSphere

@@ -128,6 +128,48 @@ def Anchor(
     return Closure(name, body, position=point, other_position=position, other_rotation=rotation, holds=holds)
 
 
+class Latch(RowModel):
+    """Holds a body where it is when the rows are switched on: its point, or some components of it, and its attitude.
+
+    **Arguments:** `point` (3,) in the body [m]; `holds`: which of x, y, z [m] and rx, ry, rz [rad] in the world, three
+    translations by default.
+    """
+
+    holds: tuple[str, ...] = eqx.field(static=True)
+
+    def __init__(
+        self,
+        name: str,
+        body: str | Site,
+        point: Any = (0.0, 0.0, 0.0),
+        holds: tuple[str, ...] = ("x", "y", "z"),
+    ):
+        self.name, self.coordinates = name, ()
+        self.sites = (moved_site(body, point, None, f"the constraint '{name}'"),)
+        for c in holds:
+            if c not in ("x", "y", "z", "rx", "ry", "rz"):
+                raise ModelError(f"the constraint '{name}' holds {c!r}; it must be among x, y, z, rx, ry, rz.")
+        self.holds = tuple(holds)
+
+    def start(self) -> Any:
+        return jnp.zeros(3), jnp.eye(3)
+
+    def latch(self, at: View) -> Any:
+        return at.sites[0].p, at.sites[0].R
+
+    def gap(self, at: View) -> Float[Array, "g"]:
+        (b,) = at.sites
+        p, R = at.z
+        parts = dict(zip(("x", "y", "z"), b.p - p))
+        if {"rx", "ry", "rz"} & set(self.holds):
+            parts |= dict(zip(("rx", "ry", "rz"), so3.log_of_matrix(matmul(b.R, R.T))))
+        return jnp.stack([parts[c] for c in self.holds])
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        return self.holds if len(self.holds) > 1 else ("",)
+
+
 class PointOnPlane(RowModel):
     """A point of a body stays on a plane of another body (or of the world): 1 row.
 

@@ -1,0 +1,143 @@
+"""When the rows of a constraint are on: by a schedule, as long as a reaction pushes, or by conditions."""
+
+import abc
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import equinox as eqx
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Float
+
+from undula.core.arrays import Array
+from undula.core.errors import ModelError, is_traced
+from undula.elements.view import View
+
+
+class Switching(eqx.Module):
+    """When rows are on. A switch takes place where its value, positive before, reaches zero.
+
+    - `on(t)`: whether the rows are on at the start of a run, at time t [s]; `times`: known instants of switches.
+    - `release(form, at, reaction)`: the value watched while the rows are on; `engage(form, at)`: while they are off.
+      `form`: the constraint, `at`: its view, `reaction`: of its rows. None: not watched.
+    - `uses_reaction`: whether `release` needs the reactions.
+    """
+
+    uses_reaction: bool = eqx.field(static=True, default=False, kw_only=True)
+
+    @abc.abstractmethod
+    def on(self, t: Any) -> Any:
+        """Whether the rows are on at the start of a run, or, if a schedule decides, at any time t [s]."""
+
+    @property
+    def times(self) -> np.ndarray:
+        """Known instants of switches [s]."""
+        return np.zeros(0)
+
+    def release(self, form: Any, at: View, reaction: Float[Array, "r"]) -> Any:
+        """The value watched while the rows are on, or None."""
+        return None
+
+    def engage(self, form: Any, at: View) -> Any:
+        """The value watched while the rows are off, or None."""
+        return None
+
+    def resolved(self, labels: tuple[str, ...], what: str) -> "Switching":
+        """The rule for a constraint whose rows have these labels."""
+        return self
+
+
+class Schedule(Switching):
+    """On during the given intervals (start, end) of time [s], off otherwise; an end may be infinite."""
+
+    starts: Float[Array, "n"]
+    ends: Float[Array, "n"]
+
+    def __init__(self, *intervals: tuple[Any, Any]):
+        for pair in intervals:
+            if not isinstance(pair, Sequence) or len(pair) != 2:
+                raise ModelError(f"a schedule has the interval {pair!r}; it must be (start, end), in seconds.")
+            if not any(is_traced(x) for x in pair) and not pair[0] < pair[1]:
+                raise ModelError(f"a schedule has the interval {pair!r}; its start must come before its end.")
+        self.starts = jnp.asarray([a for a, _ in intervals], dtype=float)
+        self.ends = jnp.asarray([b for _, b in intervals], dtype=float)
+        self.uses_reaction = False
+
+    def on(self, t: Any) -> Any:
+        return ((t >= self.starts) & (t < self.ends)).any()
+
+    @property
+    def times(self) -> np.ndarray:
+        both = np.concatenate([np.asarray(self.starts), np.asarray(self.ends)])
+        return np.unique(both[np.isfinite(both)])
+
+
+class WhilePushing(Switching):
+    """On as long as the reaction of a row is positive (times `sign`); on again when its gap closes.
+
+    **Arguments:**
+
+    - `row`: label of the row, if there are several; its gap, times `sign`, is positive when it is open. A row that is not the
+      rate of a gap does not come back.
+    - `begins`: whether it is on at the start.
+    """
+
+    row: str = eqx.field(static=True)
+    sign: int = eqx.field(static=True)
+    begins: bool = eqx.field(static=True)
+    index: int = eqx.field(static=True)
+
+    def __init__(self, row: str = "", sign: int = 1, begins: bool = True):
+        if sign not in (1, -1):
+            raise ModelError(f"sign = {sign!r}; it must be 1 (pushes) or -1 (pulls).")
+        self.row, self.sign, self.begins, self.index, self.uses_reaction = row, sign, begins, 0, True
+
+    def on(self, t: Any) -> Any:
+        return jnp.asarray(self.begins)
+
+    def release(self, form: Any, at: View, reaction: Float[Array, "r"]) -> Any:
+        return self.sign * reaction[self.index]
+
+    def engage(self, form: Any, at: View) -> Any:
+        gap = form.gap(at)
+        return self.sign * gap[self.index] if self.index < gap.shape[0] else None
+
+    def resolved(self, labels: tuple[str, ...], what: str) -> "WhilePushing":
+        if self.row not in labels and not (self.row == "" and len(labels) == 1):
+            raise ModelError(f"{what} switches by its row '{self.row}'; its rows are {', '.join(map(repr, labels))}.")
+        out = WhilePushing(self.row, self.sign, self.begins)
+        object.__setattr__(out, "index", labels.index(self.row) if self.row in labels else 0)
+        return out
+
+
+class Condition(Switching):
+    """On until `release` becomes zero or negative, off until `engage` does.
+
+    **Arguments:**
+
+    - `release`: a function (at, reaction) of the constraint's view and reactions; `engage`: a function (at). None: never.
+    - `begins`: whether it is on at the start.
+    """
+
+    releases: Callable[..., Any] | None = eqx.field(static=True)
+    engages: Callable[..., Any] | None = eqx.field(static=True)
+    begins: bool = eqx.field(static=True)
+
+    def __init__(
+        self, release: Callable[..., Any] | None = None, engage: Callable[..., Any] | None = None, begins: bool = True
+    ):
+        for name, f in (("release", release), ("engage", engage)):
+            if f is not None and not callable(f):
+                raise ModelError(f"{name} = {f!r}; it must be a function.")
+        if release is None and engage is None:
+            raise ModelError("a Condition without release and engage never switches.")
+        self.releases, self.engages, self.begins, self.uses_reaction = release, engage, begins, release is not None
+
+    def on(self, t: Any) -> Any:
+        return jnp.asarray(self.begins)
+
+    def release(self, form: Any, at: View, reaction: Float[Array, "r"]) -> Any:
+        return None if self.releases is None else self.releases(at, reaction)
+
+    def engage(self, form: Any, at: View) -> Any:
+        return None if self.engages is None else self.engages(at)

@@ -1,0 +1,218 @@
+"""The engine of a run: compiled chunks of steps, samples and checks between them."""
+
+import time
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from undula.balance.classes import Classes
+from undula.balance.internal import updated
+from undula.integrate.chunks import SHORT, Moments, Now, compiled
+from undula.integrate.events import Event, Watch
+from undula.integrate.judge import (
+    Records,
+    Verdict,
+    conclude,
+    energy_error,
+    fault,
+    is_off,
+    step_advice,
+    warn_of_limits,
+    warn_of_remarks,
+)
+from undula.integrate.method import Integrator, Report
+from undula.integrate.progress import OnSamples, Pace, samples_from
+from undula.integrate.start import Steps
+from undula.model.prepare import prepare
+from undula.model.state import Acceleration, State
+from undula.model.system import System
+from undula.numerics.quick import quickly_compiled
+from undula.record.attributes import attributes_of
+from undula.record.dataset import integrates, to_dataset
+
+if TYPE_CHECKING:
+    import xarray as xr
+
+CHUNK_BYTES = 300_000  # XLA compiles a loop whole only while its buffers are small (see `core.startup`)
+UNFINISHED = "these are the samples of an unfinished run, which is still going on or was killed."
+
+
+class Stop(Exception):
+    """A run cannot go on, for the reason given; its samples are kept."""
+
+
+class Outcome(NamedTuple):
+    """Samples, status, message, final state, number and length [s] of the steps."""
+
+    data: "xr.Dataset"
+    status: str
+    message: str
+    state: State
+    steps: int
+    dt: float
+
+
+class Engine:
+    """A run that may be restarted with other steps."""
+
+    def __init__(
+        self,
+        system: System,
+        method: Integrator,
+        state: State,
+        t_end: float,
+        progress: Callable[[float], None] | None,
+        on_samples: OnSamples | None,
+        watch: Watch,
+        t0: float,
+    ):
+        self.system, self.method, self.start, self.t_end = system, method, state, t_end
+        self.progress, self.on_samples, self.watch = progress, on_samples, watch
+        self.bare = system.bare()  # names and drawings are static: with them, any change of a name would recompile
+        self.compile_s = self.wall_s = 0.0
+        self.events: list[Event] = []
+        self.classes = Classes(system, state, t0)
+
+    def go(self, steps: Steps, done: str, last: bool) -> Outcome | None:
+        """The run with the given steps; None if its energy balance is off and this is not the `last` attempt."""
+        count = -(-steps.count // steps.stride) + 1
+        # about 1 % of the run per chunk, but no fewer than ten samples: a call costs about a millisecond
+        size = min(max(-(-count // 100), 10), max(1, CHUNK_BYTES // _sample_bytes(self.system)))
+        began = time.perf_counter()
+        self.begin(steps, size)
+        self.compile_s += time.perf_counter() - began
+        began = time.perf_counter()
+        parts: list[Any] = []
+        pace = Pace(size)
+        kept, verdict, ended = 0, Verdict("ok", done), ""
+        try:
+            while kept < count and verdict.status == "ok" and not ended:
+                at = time.perf_counter()
+                try:
+                    moments, new, ended = self.chunk(steps, kept, min(pace.samples, count - kept))
+                except Stop as why:
+                    verdict = Verdict("failed", str(why))
+                    break
+                if not new:
+                    continue
+                samples = self.look_at_samples(self.bare, moments.t, moments.state, moments.contacts)
+                records = Records(moments.shown, moments.report, self.mask(size))
+                samples, records = jax.tree.map(lambda x, n=new: np.asarray(x)[:n], (samples, records))
+                pace.learn(time.perf_counter() - at)
+                if kept + len(samples.t) == count and not ended:  # a multiple of dt may differ from it by rounding
+                    samples = samples._replace(t=np.append(samples.t[:-1], self.t_end))
+                found = fault(self.system, self.method, samples, records, steps, lambda: self._advice(steps.dt))
+                if found is not None:
+                    verdict = Verdict("failed", found.message)
+                    samples, records = jax.tree.map(lambda x, n=found.sample: x[:n], (samples, records))
+                parts.append((samples, records))
+                kept += len(samples.t)
+                if not last and self._is_off(parts):
+                    self.wall_s += time.perf_counter() - began
+                    return None
+                if self.progress is not None:
+                    self.progress(1.0 if ended else min(1.0, kept / count))
+                if self.on_samples is not None and kept:
+
+                    def samples_since(k: int, n: int = kept) -> "xr.Dataset":
+                        return self._unfinished(parts, steps, n, k)
+
+                    self.on_samples(kept, samples_since)
+        except KeyboardInterrupt as stop:
+            if not parts:
+                raise
+            source = str(stop) or "the user"
+            verdict = Verdict("interrupted", f"stopped by {source} after t = {parts[-1][0].t[-1]:.6g} s.")
+        self.wall_s += time.perf_counter() - began
+        if verdict.status == "ok":
+            verdict = Verdict("ok", self.remarks(ended or verdict.message))
+        return self._ended(parts, steps, verdict, kept)
+
+    def begin(self, steps: Steps, size: int) -> None:
+        """Compiles the functions of a chunk and sets the progress of the run to its start."""
+        t0 = steps.t0
+        self.events = []
+        state = _updated(self.bare, t0, self.start) if self._samples_states() else self.start
+        still = Acceleration(jnp.zeros(6), jnp.zeros(self.system.nv))
+        carry = self.method.init(self.bare, t0, state, still)
+        now = Now(state, carry, Report.make(), jnp.asarray(0))
+        short = steps.count * (6 + self.system.nv) <= SHORT
+        numbers = (jnp.asarray(x) for x in (steps.count, steps.dt, steps.stride))
+        self.make_steps, self.look_at_samples = compiled(
+            (self.bare, now, *numbers, size, self.method, jnp.asarray(t0)), short
+        )
+        if self.method.wants_start():
+            # accelerations at the start, from the function that is compiled for samples anyway
+            t, states = jax.tree.map(lambda x: jnp.broadcast_to(x, (size, *x.shape)), (jnp.asarray(t0), state))
+            at = jax.tree.map(lambda x: x[0], self.look_at_samples(self.bare, t, states, self.method.contacts(carry)))
+            now = now._replace(carry=self.method.init(self.bare, t0, at.state, at.acceleration))
+        self.now, self.size = now, size
+
+    def chunk(self, steps: Steps, kept: int, wanted: int) -> tuple[Moments, int, str]:
+        """The next moments of the run, how many of them are new, and why the run ends with them ("": it does not)."""
+        until = jnp.asarray(min(steps.count, (kept + wanted) * steps.stride))
+        dt, stride = jnp.asarray(steps.dt), jnp.asarray(steps.stride)
+        self.now, moments = self.make_steps(
+            self.bare, self.now, until, dt, stride, self.size, self.method, jnp.asarray(steps.t0)
+        )
+        return moments, wanted, ""
+
+    def mask(self, size: int) -> Any:
+        """Which rows are on, for each of the samples of a chunk; None if none are switched."""
+        return None
+
+    def remarks(self, message: str) -> str:
+        """The message about a run that has ended, and what it should add."""
+        return message
+
+    def _samples_states(self) -> bool:
+        return any(g.remembers and "update" in g.does for g in self.system.groups)
+
+    def _jumps(self) -> list[tuple[float, float]]:
+        return [(e.t, e.energy) for e in self.events]
+
+    def _is_off(self, parts: list[Any]) -> bool:
+        samples, records = jax.tree.map(lambda *x: np.concatenate(x), *parts)
+        return is_off(energy_error(self.system, self.method, samples, records.report, self._jumps()))
+
+    def _advice(self, dt: float) -> str:
+        return step_advice(self.system, self.method, self.start, dt)
+
+    def _unfinished(self, parts: list[Any], steps: Steps, count: int, first: int) -> "xr.Dataset":
+        """The samples from number `first` up to `count` of a run that goes on."""
+        whole = integrates(self.system)  # integrals over time need all samples
+        data = self._labelled(samples_from(parts, count, 0 if whole else first), steps, "incomplete", UNFINISHED)
+        return data.isel(time=slice(first, None)) if whole else data
+
+    def _labelled(self, part: Any, steps: Steps, status: str, message: str) -> "xr.Dataset":
+        samples, records = part
+        index, legend = self.classes.along(samples, records.mask)
+        more = attributes_of(
+            self.system, samples.bodies.position, steps.dt, type(self.method).__name__, status, message
+        )
+        kinds = {"class": self.classes.generic, "class_legend": legend}
+        events = None if self.watch.idle else self.events
+        shown = self.method.observables, records.shown
+        return to_dataset(self.system, samples, kinds | more, *shown, index, records.mask, events)
+
+    def _ended(self, parts: list[Any], steps: Steps, verdict: Verdict, kept: int) -> Outcome:
+        whole: Any = jax.tree.map(lambda *x: np.concatenate(x), *parts)
+        samples, records = whole
+        done = round((float(samples.t[-1]) - steps.t0) / steps.dt) if kept else 0
+        warn_of_limits(self.system, samples)
+        warn_of_remarks(self.system, samples)
+        verdict = conclude(verdict, self.system, self.method, samples, records, done, self._jumps())
+        state = jax.tree.map(lambda x: jnp.asarray(x[-1]), samples.state) if kept else self.start
+        return Outcome(self._labelled(whole, steps, *verdict), *verdict, state, done, steps.dt)
+
+
+@quickly_compiled
+def _updated(system: System, t: Any, state: State) -> State:
+    return updated(prepare(system), t, state, 0.0)
+
+
+def _sample_bytes(system: System) -> int:
+    return 8 * (60 + 5 * system.nv + 7 * len(system.body_names) + len(system.row_names))

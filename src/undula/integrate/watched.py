@@ -1,0 +1,191 @@
+"""The engine of a run with events: rows that switch, a condition that ends it."""
+
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from undula.elements.element import changed
+from undula.elements.switching import Schedule
+from undula.integrate.chunks import Moments, moment
+from undula.integrate.engine import Engine, Stop
+from undula.integrate.events import (
+    AGAIN,
+    Event,
+    Watched,
+    jump_onto,
+    located,
+    make_watched_steps,
+    short_step,
+    watched_values,
+)
+from undula.integrate.method import Integrator
+from undula.integrate.start import Steps
+from undula.model.state import State
+from undula.model.system import System
+
+APART = 1e-6  # a larger position residual is not closed by a switch [m or rad]
+TOGETHER = 1e-12  # instants closer than this, relative to the step, are one
+
+
+class WatchedEngine(Engine):
+    """A run that stops where a watched value reaches zero, or a schedule asks for it, and goes on with other rows."""
+
+    def begin(self, steps: Steps, size: int) -> None:
+        # the rules act here; the compiled steps only see which rows are on
+        self.bare = changed(self.system.bare(), switches=())
+        super().begin(steps, size)
+        self._instants = self._scheduled(steps)
+        self._watch(steps.t0)
+
+    def _scheduled(self, steps: Steps) -> np.ndarray:
+        """Instants [s] of scheduled switches within the run, in order."""
+        times = np.concatenate([np.zeros(0), *(np.asarray(x.rule.times) for x in self.watch.switches)])
+        return np.unique(times[(times > steps.t0) & (times <= self.t_end)])
+
+    def _watch(self, t: float) -> None:
+        """Evaluates the watched values anew, as the basis of comparison for the next step."""
+        values = watched_values(self.bare, jnp.asarray(float(t)), self.now.state, self.watch)
+        self.at = Watched(self.now, values, jnp.zeros((), bool))
+
+    def chunk(self, steps: Steps, kept: int, wanted: int) -> tuple[Moments, int, str]:
+        at_step = int(self.at.now.step)
+        if at_step < steps.count and (bool(self.at.stopped) or self._due(steps, at_step) is not None):
+            ended = self._through(steps, at_step)
+            if ended:
+                return ended
+        until = min(steps.count, (kept + wanted) * steps.stride)
+        due = self._due(steps, int(self.at.now.step), until)
+        if due is not None:
+            until = min(until, due)
+        dt, stride = jnp.asarray(steps.dt), jnp.asarray(steps.stride)
+        self.at, moments = make_watched_steps(
+            self.bare,
+            self.at,
+            jnp.asarray(until),
+            dt,
+            stride,
+            self.size,
+            self.method,
+            self.watch,
+            jnp.asarray(steps.t0),
+        )
+        self.now = self.at.now
+        return self._new(moments, steps, kept)
+
+    def _due(self, steps: Steps, first: int, last: int | None = None) -> int | None:
+        """The first step from `first` to `last` (default: only `first`) during or at whose end a scheduled switch is due."""
+        if not len(self._instants):
+            return None
+        step = int(np.ceil((self._instants[0] - steps.t0) / steps.dt - 1e-9)) - 1
+        return step if first <= step <= (first if last is None else last) else None
+
+    def _new(self, moments: Moments, steps: Steps, kept: int) -> tuple[Moments, int, str]:
+        """The moments that are new samples, first; those of intervals that were interrupted, and repetitions, are not."""
+        step = np.round((np.asarray(moments.t) - steps.t0) / steps.dt).astype(int)
+        wanted = np.minimum(steps.stride * np.arange(kept, kept + len(step)), steps.count)
+        chosen: list[int] = []
+        for k, x in enumerate(step):
+            if len(chosen) < len(wanted) and x == wanted[len(chosen)] and (x < steps.count or x not in step[chosen]):
+                chosen.append(k)
+        index = np.array([*chosen, *([len(step) - 1] * (len(step) - len(chosen)))], dtype=int)
+        return jax.tree.map(lambda x: jnp.asarray(x)[index], moments), len(chosen), ""
+
+    def _through(self, steps: Steps, k: int) -> tuple[Moments, int, str] | None:
+        """Goes through step k with its events; what `chunk` returns if one of them ends the run."""
+        dt = steps.dt
+        t, end = steps.t0 + k * dt, steps.t0 + (k + 1) * dt
+        for _ in range(AGAIN):
+            due = self._instants[0] if len(self._instants) and self._instants[0] <= end + TOGETHER * dt else None
+            target = end if due is None else min(float(due), end)
+            if target - t > TOGETHER * dt:
+                self.at, crossed = short_step(self.bare, self.at, t, target - t, self.method, self.watch)
+                if crossed:
+                    h, which = located(self.bare, self.at, t, target - t, self.method, self.watch)
+                    if h > TOGETHER * dt:
+                        self.at = short_step(self.bare, self.at, t, h, self.method, self.watch, force=True)[0]
+                        t += h
+                    self.now = self.at.now
+                    if len(which) > len(self.watch.switches) and which[-1]:
+                        return self._end(t, steps)
+                    self._switch(t, which)
+                    continue
+            t = target
+            self.now = self.at.now
+            if due is not None:
+                self._instants = self._instants[1:]
+                self._follow(t)
+                continue
+            self.now = self.now._replace(step=jnp.asarray(k + 1))
+            self._watch(t)
+            return None
+        raise Stop(
+            f"rows of '{self.system.name}' switch again and again at t = {t:.6g} s: their conditions contradict each other."
+        )
+
+    def _end(self, t: float, steps: Steps) -> tuple[Moments, int, str]:
+        """The last moment of a run that its condition ends."""
+        one = moment(self.method, self.now, jnp.asarray(steps.dt), jnp.asarray(steps.t0))
+        one = one._replace(t=jnp.asarray(t))
+        moments = jax.tree.map(lambda x: jnp.broadcast_to(x, (self.size, *jnp.shape(x))), one)
+        self.events.append(Event(t, "until", np.zeros(len(self.system.reaction_weights)), 0.0))
+        return moments, 1, f"the condition was met at t = {t:.9g} s, where the run ended."
+
+    def _follow(self, t: float) -> None:
+        """Sets the rows that schedules switch as they are from time t [s] on."""
+        late = t * (1 + 1e-12) + 1e-12
+        on = [isinstance(x.rule, Schedule) and bool(x.rule.on(late)) for x in self.watch.switches]
+        mask = np.asarray(self.bare.mask)
+        which = np.array(
+            [isinstance(x.rule, Schedule) and (mask[x.rows[0]] > 0) != y for x, y in zip(self.watch.switches, on)]
+        )
+        self._switch(t, which)
+
+    def _switch(self, t: float, which: np.ndarray) -> None:
+        """Switches the rows of the marked rules, and makes the velocities satisfy the rows that are on."""
+        mask, before = np.array(self.bare.mask), np.asarray(self.bare.mask)
+        words = []
+        for x, marked in zip(self.watch.switches, which):
+            if marked:
+                rows = np.array(x.rows)
+                mask[rows] = 1.0 - mask[rows]
+                name = self.system.labels.elements[x.group][1][x.member]
+                words.append(f"{name} {'on' if mask[rows[0]] > 0 else 'off'}")
+        if not words:
+            self._watch(t)
+            return
+        self.bare = changed(self.bare, mask=jnp.asarray(mask))
+        engaged = jnp.asarray(np.maximum(mask - before, 0.0))
+        found = jump_onto(self.bare, jnp.asarray(float(t)), self.now.state, engaged)
+        far = np.abs(np.asarray(found.gaps))
+        if far.max(initial=0.0) > APART:
+            row = self.system.row_names[int(np.argmax(far))]
+            raise Stop(
+                f"'{row}' cannot be switched on at t = {t:.6g} s: {far.max():.3g} (m or rad) remain open; switch it on "
+                "where it closes (a Condition or WhilePushing), or hold what is there (Latch)."
+            )
+        self.events.append(Event(t, ", ".join(words), np.asarray(found.impulses), float(found.energy)))
+        report = self.now.report
+        report = report._replace(work=report.work + found.energy)
+        carry = self.now.carry
+        if self.method.wants_start():
+            carry = _restarted(self.bare, jnp.asarray(float(t)), found.state, self.method)
+        self.now = self.now._replace(state=found.state, carry=carry, report=report)
+        self._watch(t)
+
+    def mask(self, size: int) -> Any:
+        mask = self.bare.mask
+        return None if mask is None else np.broadcast_to(np.asarray(mask), (size, len(mask)))
+
+    def remarks(self, message: str) -> str:
+        if self.watch.until is not None and not any(e.what == "until" for e in self.events):
+            return f"{message.rstrip('.')}; the condition was not met."
+        return message
+
+
+@eqx.filter_jit
+def _restarted(system: System, t: Any, state: State, method: Integrator) -> Any:
+    """The method's memory at the start of a smooth part of the motion."""
+    return method.init(system, t, state)
