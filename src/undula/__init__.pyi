@@ -47,7 +47,10 @@ from .elements.observable import Observable as Observable
 from .elements.row import RowModel as RowModel
 from .elements.sensor import Sensor as Sensor
 from .elements.site import Found as Found, Site as Site, on as on, site as site
+from .integrate.carry import carry_over as carry_over
+from .integrate.events import switch as switch
 from .integrate.loop import advance as advance, simulate as simulate
+from .integrate.phases import Phase as Phase, run_phases as run_phases
 from .integrate.run import Run as Run, run as run
 from .io.urdf import load_urdf as load_urdf, read_urdf as read_urdf
 from .joints.cylindrical import Cylindrical as Cylindrical

@@ -292,12 +292,12 @@ def test_a_start_that_cannot_be_computed_is_one_sentence(undula, here):
 
 
 def test_doubtful_run_keeps_its_samples(undula, here, monkeypatch):
-    from undula.integrate import run
+    from undula.integrate import engine
     from undula.record.netcdf import load
     from undula.view import plots
 
     monkeypatch.setattr(plots, "write_figures", lambda data, folder: [folder / data.attrs["status"]])
-    monkeypatch.setattr(run, "conclude", lambda *_: run.Verdict("doubtful", "something was not solved."))
+    monkeypatch.setattr(engine, "conclude", lambda *_: engine.Verdict("doubtful", "something was not solved."))
     code, out, err = undula(*RUN, *SHORT, "--out", "x.nc", "--plot", "figures", "--json")
     assert code == 3 and err == "doubtful: something was not solved; the samples are in x.nc.\n"
     found = json.loads(out)

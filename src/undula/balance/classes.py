@@ -205,7 +205,9 @@ def _at(system: System, state: State, t: float, touching: tuple[Array, np.ndarra
     if not held:
         word = "unconstrained"
     motion = "kinematic" if m_locked == n else "dynamic"
-    statics = "" if not held else "isostatic" if m_locked == held else "hyperstatic"
+    # led coordinates have actuators of their own, so that their rows need not be the ones that hold them
+    supported = which[~np.isin(which, 6 + np.flatnonzero(top.led))]
+    statics = "" if not held else "isostatic" if _rank(A[:, supported]) == held else "hyperstatic"
     passive = [(k, name) for k, name in enumerate(system.coordinate_names) if top.roles[k] != "driven"]
     fixed = _determined(A[:, which])
     place = {int(i): j for j, i in enumerate(which)}

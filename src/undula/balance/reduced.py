@@ -84,12 +84,12 @@ def least_impulse(prepared: Prepared, t: Any, state: State) -> AfterImpulse:
     snap = place(prepared, t, state, Acceleration.zero(system.nv))
     rows = rows_of(prepared, snap)
     A = pick(rows.A.T, which).T
-    space = constant(decompose(A, least_squares=system.least_squares))
+    space = decompose(A, least_squares=system.least_squares)
     M = inertia_over(prepared, snap, which)
     u = state.velocity
 
     def without(excess):
-        found = balanced(space, A, M, jnp.zeros(len(which)), -excess)
+        found = balanced(constant(space), A, M, jnp.zeros(len(which)), -excess)
         return found, spread(found, which, jnp.zeros(6 + system.nv))
 
     _, step = without(rows.gap)

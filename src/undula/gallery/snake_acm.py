@@ -5,7 +5,8 @@ x axis of a link points from head to tail, so that the snake goes towards negati
 the frames of the other bodies are at their joints.
 
 At t = 0, and every half cycle, the shape is symmetric and the axles of the first three modules meet in one point: velocities
-have a limit there, but with modules behind, reactions and torques grow as the inverse of the time to that instant.
+have a limit there. With passive joints behind, reactions and torques grow as the inverse of the time to that instant; with
+actuators that hold these joints, as in the document, torques stay bounded.
 """
 
 import numpy as np
@@ -15,6 +16,11 @@ from undula.gallery import drawing, measures
 from undula.scenario.scenario import Parameter, Scenario, Setup
 
 WHEELED = 1 / 3  # part of a module's mass that its wheeled body has (ours)
+RULES = {
+    "least reactions": un.reactions.Least(),
+    "least torques": un.reactions.Least(reactions=0.0, efforts=1.0),
+    "document": un.reactions.Projected(),
+}
 TRACK, RADIUS = 0.9, 0.2  # of the wheels, in half-lengths, for the drawing and the inertias
 
 
@@ -58,22 +64,28 @@ def build(p: dict) -> Setup:
             shapes=drawing.axle(wheel, TRACK * l),
         )
         b.add(un.rows.Skate(f"wheels{k}", f"S{j}"))
-    # The gait drives the joints of the first three modules and all wheeled bodies. The joints r6, r8, ... between the modules
-    # behind are free: their wheels lead them, as the compatibility of the document asks.
+    # The gait drives the joints of the first three modules and all wheeled bodies. The wheels lead the joints r6, r8, ...
+    # between the modules behind, as the compatibility of the document asks.
     b.drive([f"r{j}" for j in range(1, 6)], un.laws.Sinusoid(list(p["amplitude"]), p["rate"], list(p["phase"])))
     if n > 3:
         b.drive(
             [f"r{j}" for j in range(7, 2 * n, 2)],
             un.laws.Sinusoid([p["tail_amplitude"]] * (n - 3), p["rate"], p["tail_phase"]),
         )
-    system = b.build()
+        if p["tail"] == "actuated":
+            b.lead([f"r{j}" for j in range(6, 2 * n, 2)])
+    system = b.build().with_reactions(RULES[p["rule"]])
     return Setup(system, system.state(), t_end=20.0, dt=0.01)
 
 
 def metrics(setup: Setup, data) -> dict[str, float]:
     return measures.journey(data) | {
-        "effort_median": np.median(np.abs(data.effort.values).max(1)),  # the largest one is at a singular shape
-        "bend_max": np.abs(data.position.values).max(),
+        "tau_max": np.abs(data.effort).max(),
+        "tau_median": np.median(np.abs(data.effort.values).max(1)),
+        "power_max": np.abs(data.power_actuators).max(),
+        # zero unless the efforts are those of the printed recursion
+        "power_error": np.abs((data.effort * data.velocity).sum("coordinate") - data.power_actuators).max(),
+        "bend_max": np.abs(data.position).max(),
     }
 
 
@@ -93,10 +105,25 @@ SCENARIO = Scenario(
             "rad",
             "phases of the joints r1 to r5",
         ),
+        Parameter(
+            "tail",
+            "actuated",
+            "",
+            "joints r6, r8, ... behind: held by actuators, as in the document, or without",
+            choices=("actuated", "passive"),
+        ),
+        Parameter(
+            "rule",
+            "least reactions",
+            "",
+            "what chooses among the torques that fit: the least reactions, the least torques, or the document's recursion "
+            "(3.73) to (3.85) as printed, whose power does not balance",
+            choices=tuple(RULES),
+        ),
         Parameter("tail_amplitude", 0.0, "rad", "amplitude of the wheeled bodies behind: r7, r9, ..."),
         Parameter("tail_phase", -np.pi / 16, "rad", "their phase"),
     ),
     build=build,
     metrics=metrics,
-    kind="over-constrained, isostatic, base free in SE2: kinematic connection",
+    kind="over-constrained, hyperstatic, base free in SE2: kinematic connection",
 )

@@ -16,14 +16,14 @@ from jaxtyping import Array, Bool, Float
 
 from undula.balance.balance import Balance
 from undula.balance.energy import energies_of
+from undula.balance.latches import latched
 from undula.balance.look import hold, look, moved
 from undula.balance.reduced import least_impulse, reduced_accelerations
 from undula.balance.rows import rows_of
 from undula.balance.solution import with_efforts
 from undula.balance.views import memory_of, views
-from undula.core.errors import UndulaError
 from undula.elements.element import changed
-from undula.elements.view import View, each
+from undula.elements.view import View
 from undula.integrate.chunks import Moments, Now, moment
 from undula.integrate.loop import one_step
 from undula.integrate.method import Integrator, Report, merged
@@ -166,24 +166,6 @@ class Jump(NamedTuple):
     gaps: Float[Array, "rows"]
 
 
-def latched(prepared: Prepared, t: Any, state: State, engaged: Float[Array, "rows"]) -> State:
-    """The state with the internal states of constraints that are switched on (1 in `engaged`) set to where they latch."""
-    groups = [(g, s) for g, s in prepared.grouped("ideal") if "latch" in g.does]
-    if not groups:
-        return state
-    snap = look(prepared, t, state)
-    z = list(state.z)
-    for group, places in groups:
-        at = views(snap, group, see(prepared, snap, group, places, memory_of(group, state)))
-        new = each(lambda form, at: form.latch(at), group.form, at)
-        on = engaged[np.array(group.rows)[:, 0]] > 0
-        old = z[group.memory]
-        z[group.memory] = jax.tree.map(
-            lambda a, b, on=on: jnp.where(on.reshape(-1, *[1] * (a.ndim - 1)), a, b), new, old
-        )
-    return state.replace(z=tuple(z))
-
-
 @quickly_compiled
 def latched_at_start(system: System, t: Any, state: State) -> State:
     """The state at the start of a run, with the constraints that are on latched where they are."""
@@ -217,12 +199,14 @@ def switch(system: System, t: Any, state: State, on: Any = (), off: Any = ()) ->
 
 
 class Event(NamedTuple):
-    """A switch, or the end of a run by its condition: instant [s], words, impulses (rows,), change of the energy [J]."""
+    """A switch, or the end of a run by its condition: instant [s], words, impulses (rows,), change of the energy [J], and names
+    of the rows if they are not those of the run."""
 
     t: float
     what: str
     impulses: np.ndarray
     energy: float
+    rows: tuple[str, ...] = ()
 
 
 def located(
@@ -269,16 +253,3 @@ def short_step(
     if not force and bool(watch.crossed(at.values, values).any()):
         return at, True
     return Watched(Now(state, carry, merged(now.report, report), now.step), values, at.stopped), False
-
-
-def refuse_switches(system: System, what: str) -> None:
-    """Refuses rows that switch by conditions where only schedules are followed."""
-    from undula.elements.switching import Schedule
-
-    for x in system.switches:
-        if not isinstance(x.rule, Schedule):
-            names = system.row_names
-            row = names[x.rows[0]] if names else "a constraint"
-            raise UndulaError(
-                f"{what} cannot follow the condition that switches '{row}'; use run, or with_rows and un.switch between parts."
-            )

@@ -35,6 +35,7 @@ UNSOLVED = 1e-2  # a contact problem with a larger residual, relative to the imp
 MISSED = 0.02  # a run is doubtful if more than this fraction of its steps miss the tolerance
 FINE = 1e-5  # with a worst residual above this (a tolerance tighter than the default may be missed),
 COARSE = 5e-3  # or if a single step has a residual above this
+EXCESS = 1e-6  # a violation of limits on reactions beyond this, relative to the largest one, is mentioned
 ENERGY = 0.05  # a run is doubtful if this fraction of the energy that it exchanges appears from nowhere or disappears
 
 
@@ -155,6 +156,12 @@ def conclude(
     changes = rank_changes(samples) if records.mask is None else []
     if changes:
         message = f"{message.rstrip('.')}; the rank of the constraints changed {'; '.join(changes[:5])}."
+    if np.max(samples.excess, initial=0.0) > EXCESS * (1 + np.abs(samples.reactions).max(initial=0.0)):
+        k = int(np.argmax(samples.excess))
+        message = (
+            f"{message.rstrip('.')}; the limits on the reactions cannot all be met: the motion takes {samples.excess[k]:.3g} N "
+            f"(or N m) more at t = {samples.t[k]:.6g} s."
+        )
     report = records.report
     if report.unsolved.sum():
         missed, worst = int(report.unsolved.sum()), float(report.residual.max())

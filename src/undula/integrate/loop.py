@@ -9,6 +9,9 @@ import jax.numpy as jnp
 from jaxtyping import Array
 
 from undula.balance.internal import updated
+from undula.balance.latches import latched, refuse_conditions
+from undula.balance.reduced import least_impulse
+from undula.elements.element import changed
 from undula.integrate.method import Integrator, Report, merged
 from undula.integrate.midpoint import ImplicitMidpoint
 from undula.integrate.moreau import Moreau
@@ -31,8 +34,26 @@ def one_step(
     method: Integrator, prepared: Prepared, t: Any, state: State, carry: Any, dt: Any, careful: bool = False
 ) -> tuple[State, Any, Report]:
     """A step of a method, followed by the update of sampled internal states."""
+    if prepared.system.switches:
+        prepared, state = followed(prepared, t, state, dt)
     new, carry, report = method.step(prepared, t, state, carry, dt, careful)
     return updated(prepared, t + dt, new, dt), carry, report
+
+
+def followed(prepared: Prepared, t: Any, state: State, dt: Any) -> tuple[Prepared, State]:
+    """The system and the state with rows switched by their schedules: those of the middle of the step at t [s].
+
+    Where rows are switched on, the velocities at the start of the step change by the least impulse. A run finds the instants.
+    """
+    system = prepared.system
+    now, before = (system.at_time(t + x * dt) for x in (0.5, -0.5))
+    prepared = changed(prepared, system=now)
+    engaged = jnp.maximum(now.on - before.on, 0.0)
+
+    def jump(state):
+        return least_impulse(prepared, t, latched(prepared, t, state, engaged)).state
+
+    return prepared, jax.lax.cond(engaged.any(), jump, lambda state: state, state)
 
 
 def steps_from(
@@ -64,12 +85,13 @@ def advance(
 
     **Arguments:**
 
-    - `state`: the state at t0 [s]; `dt` [s]; `steps`: their number; may be traced.
+    - `state`: the state at t0 [s]; `dt` [s]; `steps`: their number; may be traced. Rows follow their schedules step by step.
     - `integrator`: as in `run`; `carry`: its memory at the end of the last call, None at first.
 
     Meant to be called inside `jax.jit`; it cannot be differentiated in reverse mode: see `simulate`.
     """
     method = usual_integrator(system) if integrator is None else integrator
+    refuse_conditions(system, "advance")
     prepared = prepare(system)
     if carry is None:
         state = updated(prepared, t0, driven_motion(system, t0, state)[0], 0.0)
@@ -89,7 +111,8 @@ def simulate(
 
     **Arguments:**
 
-    - `state`: the state at t0 [s]; `dt` [s], `steps`: fixed.
+    - `state`: the state at t0 [s]; `dt` [s], `steps`: fixed. Rows follow their schedules step by step; for derivatives by the
+      instant of a switch, simulate the parts before and after `un.switch`.
     - `integrator`: as in `run`.
 
     **Returns:**
@@ -97,6 +120,7 @@ def simulate(
     The states at t0, t0 + dt, ...: every array with a leading axis of steps + 1. Use `sample` for efforts and energies.
     """
     method = usual_integrator(system) if integrator is None else integrator
+    refuse_conditions(system, "simulate")
     return _simulated(system, state, jnp.asarray(dt, dtype=float), steps, jnp.asarray(t0, dtype=float), method)
 
 

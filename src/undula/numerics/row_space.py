@@ -69,8 +69,8 @@ def decompose(A: Float[Array, "k n"], tolerance: float = TOLERANCE, least_square
     r = min(k, n)
     if r == 0:
         return RowSpace(jnp.zeros((0, n)), jnp.zeros((0, k)), jnp.eye(k), jnp.zeros(0))
-    size = jnp.sqrt((A**2).sum(1))
-    scale = jnp.where(size > 1e-14, 1 / jnp.where(size > 1e-14, size, 1.0), 1.0)
+    square = (A**2).sum(1)
+    scale = jax.lax.rsqrt(jnp.where(square > 1e-28, square, 1.0))  # derivatives at rows of zeros are finite
     index = jnp.arange(k)
 
     def iterate(carry, _):

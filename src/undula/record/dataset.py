@@ -144,6 +144,8 @@ def _motion(system: System, s: Sample) -> dict[str, Variable]:
 
 def _balances(system: System, s: Sample) -> dict[str, Variable]:
     """Efforts, reactions, energies and powers."""
+    limited = system.choice is not None and system.choice.G is not None
+    excess = {"reaction_excess": (("time",), s.excess, "N or N m", "largest violation of a limit on the reactions")}
     powers = "power of dampers and surroundings; for contacts, the mean since the previous sample"
     momentum = "momentum of the whole system: linear, and angular about the world's origin, in the world's axes"
     return {
@@ -162,7 +164,7 @@ def _balances(system: System, s: Sample) -> dict[str, Variable]:
         "energy_potential": (("time",), s.energy_potential, "J", "energy of gravity, springs and other force models"),
         "power_actuators": (("time",), s.power_actuators, "W", "power of all actuators"),
         "power_external": (("time",), s.power_external, "W", powers),
-    }
+    } | (excess if limited else {})
 
 
 def _either(units: tuple[str, ...]) -> str:
