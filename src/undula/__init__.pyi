@@ -34,6 +34,7 @@ from .balance.kinematics import (
 )
 from .balance.linearise import linearise as linearise
 from .balance.modes import natural_modes as natural_modes
+from .balance.reduced_model import reduced as reduced
 from .balance.solution import hybrid_dynamics as hybrid_dynamics, reaction_kernel as reaction_kernel
 from .core.errors import ModelError as ModelError, UndulaError as UndulaError
 from .core.shapes import Shape as Shape

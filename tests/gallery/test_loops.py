@@ -146,6 +146,19 @@ class TestMobilePendulum:
         assert_allclose(found.efforts[:, :2], self.torques(x, -found.reactions[:, 1]), atol=1e-12)
         assert np.abs(found.reactions[:, 0] - x.reactions[:, 0]).max() > 0.1
 
+    @pytest.mark.parametrize("share, part", [("equal", 1), ("front", 0), ("rear", 2)])
+    def test_shares(self, pendulum, share, part):
+        """The three T below (44), and the same motion."""
+        x = moved("mobile-pendulum", 400, 0.005, 4, angle=0.4, share=share)[1]
+        same = pendulum[1]
+        assert_allclose(x.acceleration.v, same.acceleration.v, atol=1e-12)
+        assert_allclose(x.position, same.position, atol=1e-12)
+        assert_allclose(x.efforts[:, :2], self.torques(x, part * self.needed(x)), atol=1e-12)
+        own = self.J * np.asarray(x.acceleration.v[:, 0])  # all that a wheel without traction needs
+        alone = {"front": 1, "rear": 0}
+        if share in alone:
+            assert_allclose(x.efforts[:, alone[share]], own, atol=1e-12)
+
     def test_static_torques_move_nothing(self, pendulum):
         """Remark 1: wheels forced by the torques (44), with any T, accelerate according to (40)."""
         b = un.Builder("cart")

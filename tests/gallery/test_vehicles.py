@@ -3,13 +3,17 @@
 Expected values are its closed forms and an independent model of planar mechanisms.
 """
 
+import dataclasses
+
 import jax.numpy as jnp
 import numpy as np
 import pytest
+import xarray as xr
 from numpy.testing import assert_allclose
 
 import undula as un
 from undula import gallery
+from undula.gallery import mobile_manipulator
 from vehicles import (
     GAIT,
     HEAVY,
@@ -172,9 +176,15 @@ class TestMobileManipulator:
             for given in (dict(speed=0.0), dict(steer_amplitude=0.0), {})
         )
         fixed = np.stack([np.asarray(solved(arm, t, arm.state()).efforts) for t in standing.t])
-        assert_allclose(standing.efforts[:, -3:], fixed, atol=1e-11)
-        assert_allclose(steady.efforts[:, -3:], fixed, atol=1e-10)
-        assert np.abs(turning.efforts[:, -3] - fixed[:, 0]).max() > 1.0  # Figure 4.12 (a): the curves differ
+        assert_allclose(standing.efforts[:, -6:], fixed, atol=1e-11)
+        assert_allclose(steady.efforts[:, -6:], fixed, atol=1e-10)
+        assert np.abs(turning.efforts[:, -6] - fixed[:, 0]).max() > 1.0  # Figure 4.12 (a): the curves differ
+
+    def test_held_joints(self):
+        """The torques that hold the wrist, with gravity from the side: the tool's mass centre is 0.05 m above joint 5."""
+        arm = gallery.load("robot-arm").setup().system.replace_element("gravity", g=(3.0, 2.0, -9.0))
+        arm = dataclasses.replace(arm, motions=[dataclasses.replace(x, law=0.0 * x.law) for x in arm.motions])
+        assert_allclose(solved(arm, 0.0, arm.state()).efforts[3:], [0, 0.05 * 1.0 * 3.0, 0], atol=1e-12)
 
     def test_wheel_torques_from_power(self):
         """The two motors supply what the arm's motors do not (one power, so that only the sum is unique)."""
@@ -186,6 +196,14 @@ class TestMobileManipulator:
         wheels = (forces * speeds).sum(1)
         assert_allclose(wheels, gain - (s.efforts * s.state.v).sum(1), atol=1e-8)
         assert np.abs(wheels).max() > 1.0
+        torques = xr.DataArray(
+            0.12 * forces,
+            dims=("time", "wheel"),
+            coords={"time": s.t, "wheel": ["front-right-wheel", "front-left-wheel"]},
+        )
+        setup = gallery.load("mobile-manipulator").setup()
+        common = mobile_manipulator.motor_torque(setup.parameters, xr.Dataset({"wheel_torque": torques}))
+        assert_allclose(common * speeds.sum(1) / 0.12, wheels, atol=1e-8)  # Figure 4.12 (b): one torque, the same power
 
 
 class TestLagrange:

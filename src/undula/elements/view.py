@@ -79,6 +79,8 @@ class View(NamedTuple):
     - `t` [s]; `sites`: one `SiteView` per site, in the order in which the element names them.
     - `x`, `v`: values [rad or m] and rates of the coordinates that it names.
     - `z`: its own internal state; `whole`: the state of the whole system, for elements that ask for it (`wants_whole`).
+    - In `observe` of row models only: `reaction` (rows,), multipliers of its rows or forces of its slip law
+      [N or N m], and `effort` (c,), what the actuators of its coordinates supply [N m or N].
     """
 
     t: Any
@@ -87,10 +89,12 @@ class View(NamedTuple):
     v: Float[Array, "c"]
     z: Any = ()
     whole: Whole | None = None
+    reaction: Any = None
+    effort: Any = None
 
 
 # what differs between the members of a group: neither time nor the whole state
-MEMBERS = View(t=None, sites=0, x=0, v=0, z=0, whole=None)  # type: ignore[arg-type]  # axes for vmap
+MEMBERS = View(t=None, sites=0, x=0, v=0, z=0, whole=None, reaction=0, effort=0)  # type: ignore[arg-type]  # vmap axes
 
 
 def each(function: Callable[..., Any], forms: Any, at: View, *more: Any) -> Any:

@@ -6,6 +6,9 @@ import undula as un
 from undula.gallery import drawing, measures
 from undula.scenario.scenario import Parameter, Scenario, Setup
 
+# Weights of the reactions of the front and the rear wheel: where one is zero, that wheel carries the whole traction
+SHARES = {"equal": (1.0, 1.0), "front": (0.0, 1.0), "rear": (1.0, 0.0)}
+
 
 def build(p: dict) -> Setup:
     l, R, half = p["length"], p["radius"], p["wheelbase"] / 2
@@ -46,7 +49,7 @@ def build(p: dict) -> Setup:
             un.Shape("sphere", (0.12 * l,), (0, 0, -l), colour=(0.85, 0.3, 0.2)),
         ],
     )
-    system = b.build()
+    system = b.build().replace(reaction_weights=SHARES[p["share"]])
     cycle = 2 * np.pi / p["rate"]
     return Setup(system, system.state({"pendulum": p["angle"]}), t_end=4 * cycle, dt=cycle / 600)
 
@@ -77,6 +80,7 @@ SCENARIO = Scenario(
         Parameter("rate", 3.0, "rad/s", "rate of the wheels' law", low=0, open_low=True),
         Parameter("angle", 0.0, "rad", "initial angle of the pendulum, from hanging"),
         Parameter("gravity", 9.81, "m/s^2", "gravity, downwards", low=0),
+        Parameter("share", "equal", "", "which wheels carry the traction", choices=tuple(SHARES)),
     ),
     build=build,
     metrics=metrics,

@@ -1,4 +1,4 @@
-"""An RX-90-like arm on a fixed base, in gravity: three joints driven, the torques found (document 000, section 4.4)."""
+"""An RX-90-like arm on a fixed base, in gravity: three joints move, three are held (document 000, section 4.4)."""
 
 import numpy as np
 
@@ -6,7 +6,7 @@ import undula as un
 from undula.scenario.scenario import Parameter, Scenario, Setup
 
 R2, D3, R4 = 0.42, 0.45, 0.45  # m, the document's: shoulder height, upper arm, forearm
-# Khalil's modified Denavit-Hartenberg table (alpha, d, r) of the RX-90; the wrist joints are held at zero
+# Khalil's modified Denavit-Hartenberg table (alpha, d, r) of the RX-90; the wrist is held at zero
 TABLE = (
     (0.0, 0.0, R2),
     (np.pi / 2, 0.0, 0.0),
@@ -18,7 +18,7 @@ TABLE = (
 
 
 def add_arm(b: un.Builder, p: dict, parent: str, height: float = 0.0) -> None:
-    """The arm, standing on a body at a height [m]; its joints are driven."""
+    """The arm, standing on a body at a height [m]; its joints are driven, those of the wrist at zero."""
     # cylinders (the document says no more): mass, radius, then centre, length and axis in the frame of the link
     radius = p["radius"]
     solids = (
@@ -37,7 +37,7 @@ def add_arm(b: un.Builder, p: dict, parent: str, height: float = 0.0) -> None:
         b.body(
             name,
             parent,
-            un.Revolute((0, 0, 1), name=f"joint{j}") if j <= 3 else un.Fixed(name=f"joint{j}"),
+            un.Revolute((0, 0, 1), name=f"joint{j}"),
             mass=m,
             com=centre,
             inertia=un.solids.cylinder_inertia(m, width, length, axis),
@@ -55,6 +55,7 @@ def add_arm(b: un.Builder, p: dict, parent: str, height: float = 0.0) -> None:
         )
         parent = name
     b.drive(["joint1", "joint2", "joint3"], un.laws.Sinusoid(list(p["amplitude"]), list(p["rate"])))
+    b.drive(["joint4", "joint5", "joint6"], un.laws.Constant([0.0, 0.0, 0.0]))
 
 
 def build(p: dict) -> Setup:
@@ -67,7 +68,7 @@ def build(p: dict) -> Setup:
 
 def metrics(setup: Setup, data) -> dict[str, float]:
     work = np.trapezoid(data.power_actuators.values, data.time.values)
-    out = {f"torque{j + 1}_max": np.abs(data.effort.values[:, j]).max() for j in range(3)}
+    out = {f"torque{j + 1}_max": np.abs(data.effort.values[:, j]).max() for j in range(6)}
     return out | {"work": work}
 
 

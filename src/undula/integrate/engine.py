@@ -31,7 +31,7 @@ from undula.model.state import Acceleration, State
 from undula.model.system import System
 from undula.numerics.quick import quickly_compiled
 from undula.record.attributes import attributes_of
-from undula.record.dataset import to_dataset
+from undula.record.dataset import integrates, to_dataset
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -118,7 +118,7 @@ class Engine:
                 if self.on_samples is not None and kept:
 
                     def samples_since(k: int, n: int = kept) -> "xr.Dataset":
-                        return self._labelled(samples_from(parts, n, k), steps, "incomplete", UNFINISHED)
+                        return self._unfinished(parts, steps, n, k)
 
                     self.on_samples(kept, samples_since)
         except KeyboardInterrupt as stop:
@@ -180,6 +180,12 @@ class Engine:
 
     def _advice(self, dt: float) -> str:
         return step_advice(self.system, self.method, self.start, dt)
+
+    def _unfinished(self, parts: list[Any], steps: Steps, count: int, first: int) -> "xr.Dataset":
+        """The samples from number `first` up to `count` of a run that goes on."""
+        whole = integrates(self.system)  # integrals over time need all samples
+        data = self._labelled(samples_from(parts, count, 0 if whole else first), steps, "incomplete", UNFINISHED)
+        return data.isel(time=slice(first, None)) if whole else data
 
     def _labelled(self, part: Any, steps: Steps, status: str, message: str) -> "xr.Dataset":
         samples, records = part

@@ -109,6 +109,12 @@ def check_rows(element: RowModel, nv: int, what: str) -> None:
         raise ModelError(f"gap of {what} depends on velocities; rows that do belong into its method `rows`.")
 
 
+def check_recorded(element: RowModel, does: tuple[str, ...], nv: int, rows: int, what: str) -> None:
+    """Refuses observables that a row model does not return, and the reverse; `rows`: number of its rows."""
+    at = some_view(element, nv)._replace(reaction=jnp.zeros(rows), effort=jnp.zeros(len(element.coordinates)))
+    _check_observables(element, does, at, what)
+
+
 def _uses(jaxpr: Any, given: set[Any]) -> bool:
     """Whether a traced function uses one of the given variables, or returns it."""
     for eqn in jaxpr.eqns:
@@ -150,7 +156,8 @@ def _check_memory(element: Element, does: tuple[str, ...], at: View, what: str) 
 def _check_observables(element: Element, does: tuple[str, ...], at: Any, what: str) -> None:
     names = {x.name for x in element.observables}
     found = set(_returned(element.observe, at)) if "observe" in does else set()
-    if names != found:
+    integrated = {x.name for x in element.observables if x.integral in found}  # they need not be returned
+    if names != found | integrated:
         listed, given = (", ".join(sorted(x)) or "none" for x in (names, found))
         raise ModelError(f"{what} declares the observables {listed}, and its method observe returns {given}.")
 

@@ -17,7 +17,7 @@ from undula.elements.row import RowModel
 from undula.elements.site import Found
 from undula.elements.switching import Switching
 from undula.joints.rod.plan import joined
-from undula.model.contracts import check_force, check_found, check_rows, some_view
+from undula.model.contracts import check_force, check_found, check_recorded, check_rows, some_view
 from undula.model.sites import PackedSite, PlannedRod, pack_sites, resolve
 
 
@@ -190,6 +190,8 @@ def _check(member: _Member, model: Model) -> None:
         check_found(element, member.does, what)
         if "gap" in member.does:
             check_rows(element, len(model.coordinates), what)
+        if member.kind != "unilateral":
+            check_recorded(element, member.does, len(model.coordinates), len(member.rows), what)
 
 
 def _words(element: Element) -> str:

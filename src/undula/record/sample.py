@@ -17,7 +17,7 @@ from undula.balance.reduced import reduced_accelerations
 from undula.balance.rows import rows_of
 from undula.balance.solution import Solution, unconstrained_solution, with_efforts
 from undula.balance.unconstrained import tree_dynamics
-from undula.balance.views import memory_of, views
+from undula.balance.views import coordinates_of, memory_of, views
 from undula.contact.carried import push, touch
 from undula.contact.record import ContactMemory
 from undula.elements.view import each
@@ -27,6 +27,7 @@ from undula.model.packing import Group
 from undula.model.prepare import PlacedSite, Prepared, prepare
 from undula.model.state import Acceleration, State
 from undula.model.system import System
+from undula.numerics.pick import pick
 from undula.numerics.row_space import decompose
 from undula.numerics.small import matmul, tmatvec
 from undula.tree.driven import driven_motion
@@ -128,7 +129,7 @@ def sampled(prepared: Prepared, t: Any, state: State, last: ContactMemory | None
         found.rank,
         found.excess,
         () if F is None else rod_fields(prepared, snap, F),
-        observed(prepared, snap, acting),
+        observed(prepared, snap, acting, found),
         contacts,
     )
 
@@ -204,17 +205,22 @@ def rod_fields(prepared: Prepared, snap: Snapshot, F: Float[Array, "links 6"]) -
     return tuple(out)
 
 
-def observed(prepared: Prepared, snap: Snapshot, acting: list[Acting]) -> tuple[dict[str, Array], ...]:
+def observed(prepared: Prepared, snap: Snapshot, acting: list[Acting], found: Solution) -> tuple[dict[str, Array], ...]:
     """Observed values of each group of elements: their own observables, wrenches and powers, internal states."""
     exerted = {id(x.group): x for x in acting}
     return tuple(
-        _observed(prepared, snap, g, places, exerted.get(id(g)))
+        _observed(prepared, snap, g, places, exerted.get(id(g)), found)
         for g, places in zip(prepared.system.groups, prepared.sites)
     )
 
 
 def _observed(
-    prepared: Prepared, snap: Snapshot, group: Group, places: tuple[PlacedSite, ...], acting: Acting | None
+    prepared: Prepared,
+    snap: Snapshot,
+    group: Group,
+    places: tuple[PlacedSite, ...],
+    acting: Acting | None,
+    found: Solution,
 ) -> dict[str, Array]:
     out: dict[str, Array] = {}
     if group.form.observables:
@@ -223,6 +229,8 @@ def _observed(
             out |= of_each(lambda form, at: form.observe(at), group.form, whole)
         else:
             at = views(snap, group, see(prepared, snap, group, places, memory_of(group, snap.state)))
+            if group.kind in ("ideal", "slip"):
+                at = at._replace(reaction=_reactions(prepared.system, group, found), effort=_efforts(group, found))
             out |= each(lambda form, at: form.observe(at), group.form, at)
     if acting is not None and group.form.recorded:
         for name, wrench in acting.exerted.wrenches.items():
@@ -232,3 +240,14 @@ def _observed(
     for k, z in enumerate(leaves):
         out["state" if len(leaves) == 1 else f"state{k + 1}"] = z
     return out
+
+
+def _reactions(system: System, group: Group, found: Solution) -> Float[Array, "m rows"]:
+    """Multipliers of the rows of each element, or forces of its slip law, which come after all rows that hold."""
+    first = len(system.reaction_weights) if group.kind == "slip" else 0
+    return pick(found.reactions, first + np.array(group.rows))
+
+
+def _efforts(group: Group, found: Solution) -> Float[Array, "m c"]:
+    """Efforts of the actuators of each element's coordinates."""
+    return pick(found.efforts, coordinates_of(group))

@@ -1,6 +1,6 @@
 """Discs and balls rolling on the ground, the plane z = 0."""
 
-from typing import Any
+from typing import Any, ClassVar
 
 import equinox as eqx
 import jax.numpy as jnp
@@ -8,11 +8,13 @@ import numpy as np
 from jaxtyping import Float
 
 from undula.core.arrays import Array
+from undula.elements.observable import Observable
 from undula.elements.row import RowModel
 from undula.elements.site import Site, moved_site
 from undula.elements.view import SiteView, View
 from undula.numerics.small import cross
 from undula.rows.vectors import UP, direction, dot, positive_number, unit
+from undula.rows.wheels import ANGLE, RATE
 
 FLAT = np.cos(np.radians(10.0))  # a disc whose axis has a larger vertical component has fallen over
 
@@ -23,12 +25,20 @@ class RollingDisc(RowModel):
     The body turns with the disc, unless `spins` is False: then the disc turns freely on a body that does not spin (a knife
     edge on a tilted wheel), and only its height and its sideways velocity are constrained.
 
+    Records its rate, the forward speed of its centre over the radius, and its angle, the integral of the rate.
+
     **Arguments:** `radius` [m]; `axis` of the disc in the body; `centre` in the body [m].
     """
 
     radius: Array
     axis: Array
     spins: bool = eqx.field(static=True)
+
+    observables: ClassVar[tuple[Observable, ...]] = (ANGLE, RATE)
+
+    @classmethod
+    def family(cls) -> str:
+        return "wheel"
 
     def __init__(
         self,
@@ -59,9 +69,14 @@ class RollingDisc(RowModel):
         (b,) = at.sites
         a, down = self._contact(b)
         velocity = b.velocity(jnp.zeros(3)) + cross(b.spin, down)
-        ahead = unit(cross(a, jnp.asarray(UP)))
+        ahead = _ahead(a)
         side = dot(cross(jnp.asarray(UP), ahead), velocity)
         return jnp.stack([side, dot(ahead, velocity)]) if self.spins else side[None]
+
+    def observe(self, at: View) -> dict[str, Array]:
+        (b,) = at.sites
+        a, _ = self._contact(b)
+        return {"rate": dot(_ahead(a), b.velocity(jnp.zeros(3))) / self.radius}
 
     def undefined(self, at: View) -> str:
         tilt = float(jnp.abs(at.sites[0].direction(self.axis)[2]))
@@ -73,6 +88,11 @@ class RollingDisc(RowModel):
     @property
     def labels(self) -> tuple[str, ...]:
         return ("height", "side", "roll") if self.spins else ("height", "side")
+
+
+def _ahead(axis: Float[Array, "3"]) -> Float[Array, "3"]:
+    """The direction in which a disc rolls that turns about its axis in the positive sense."""
+    return unit(cross(axis, jnp.asarray(UP)))
 
 
 class RollingSphere(RowModel):

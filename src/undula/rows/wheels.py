@@ -9,11 +9,21 @@ from jaxtyping import Float
 
 from undula.core.arrays import Array
 from undula.core.errors import ModelError, as_vector
+from undula.elements.observable import Observable
 from undula.elements.row import RowModel
 from undula.elements.site import Site, moved_site
 from undula.elements.view import View
 from undula.laws.law import Law
 from undula.rows.vectors import dot, positive_number
+
+ANGLE = Observable(
+    "angle", "rad", (), "angle of each wheel about its axle; if it turns freely, since the first sample", "rate"
+)
+RATE = Observable("rate", "rad/s", (), "rate of each wheel about its axle; positive forwards")
+MOTOR = (
+    Observable("torque", "N m", (), "torque of the motor of each wheel; positive if it pushes forwards"),
+    Observable("power", "W", (), "power of the motor of each wheel"),
+)
 
 
 class Wheel(RowModel):
@@ -28,6 +38,8 @@ class Wheel(RowModel):
     - `heading`: direction of rolling in the body [rad from x to y]; a number, a law of time, or the name of a coordinate
       (a steering angle, which is added to `offset`).
     - `radius` [m]; `roll`: None (turns freely, no row), the name of its axle's coordinate, or a law of its angle.
+
+    Records the angle and the rate of the wheel and, if there is a `roll`, torque and power of its motor.
     """
 
     radius: Array
@@ -37,6 +49,10 @@ class Wheel(RowModel):
     side: bool = eqx.field(static=True)
     steered: bool = eqx.field(static=True)
     rolls: str = eqx.field(static=True)
+
+    @classmethod
+    def family(cls) -> str:
+        return "wheel"
 
     def __init__(
         self,
@@ -78,11 +94,16 @@ class Wheel(RowModel):
         """Angular rate of the wheel [rad/s]."""
         return self.roll(at.t)[1] if self.rolls == "law" else at.v[-1]
 
+    @property
+    def leverage(self) -> Array:
+        """Torque of the motor per unit of the reaction of the rolling row [m]."""
+        return self.radius
+
     def rows(self, at: View) -> Float[Array, "r"]:
         ahead, left, velocity = self.directions(at)
         out = [dot(left, velocity)] if self.side else []  # NS
         if self.rolls:
-            out.append(dot(ahead, velocity) - self.radius * self.turning(at))  # RWS
+            out.append(dot(ahead, velocity) - self.leverage * self.turning(at))  # RWS
         return jnp.stack(out)
 
     @property
@@ -94,9 +115,31 @@ class Wheel(RowModel):
         # the axle's coordinate is the last one
         return {self.labels[-1]: int(self.steered) if self.rolls == "coordinate" else None} if self.rolls else {}
 
+    @property
+    def observables(self) -> tuple[Observable, ...]:  # type: ignore[override]  # depends on the wheel
+        return (ANGLE, RATE, *MOTOR) if self.rolls else (ANGLE, RATE)
+
+    def observe(self, at: View) -> dict[str, Array]:
+        if not self.rolls:  # nothing slips along the heading, so the speed gives the rate (000, 3.40), (000, 3.50)
+            ahead, _, velocity = self.directions(at)
+            return {"rate": dot(ahead, velocity) / self.radius}
+        rate = self.turning(at)
+        if self.rolls == "coordinate":
+            angle, torque = at.x[-1], at.effort[-1]
+        else:
+            # (000, 3.86) with the sign of the power balance: the row's power, reaction * leverage * rate, is the motor's
+            angle, torque = self.roll.value(at.t), self.leverage * at.reaction[-1]
+        return {"angle": angle, "rate": rate, "torque": torque, "power": torque * rate}
+
 
 class Skate(Wheel):
     """A blade or knife edge: moves along its heading, never sideways. Arguments as for `Wheel`."""
+
+    observables = ()  # it does not turn
+
+    @classmethod
+    def family(cls) -> str:
+        return "skate"
 
     def __init__(
         self,
@@ -107,6 +150,9 @@ class Skate(Wheel):
         offset: float = 0.0,
     ):
         super().__init__(name, body, position, heading, offset=offset)
+
+    def observe(self, at: View) -> dict[str, Array]:
+        return {}
 
 
 class MecanumWheel(Wheel):
@@ -134,8 +180,12 @@ class MecanumWheel(Wheel):
     def rows(self, at: View) -> Float[Array, "r"]:
         ahead, left, velocity = self.directions(at)
         c, s = jnp.cos(self.roller), jnp.sin(self.roller)
-        held = dot(c * ahead + s * left, velocity) - c * self.radius * self.turning(at)
+        held = dot(c * ahead + s * left, velocity) - self.leverage * self.turning(at)
         return held[None]
+
+    @property
+    def leverage(self) -> Array:
+        return jnp.cos(self.roller) * self.radius
 
     @property
     def labels(self) -> tuple[str, ...]:
