@@ -53,8 +53,8 @@ class _Body:
 
 @dataclass(frozen=True)
 class _Expanded:
-    """The bodies with rods replaced by their nodes; each rod's plan, the name of its tip, and the names of its nodes; the names of
-    massless bodies in sections of flexible ones."""
+    """The bodies with rods replaced by their nodes; each rod's plan, the name of its tip, and the names of its nodes; the
+    names of massless bodies in sections of flexible ones."""
 
     bodies: list[_Body]
     rods: list[tuple[RodPlan, str, tuple[str, ...]]]

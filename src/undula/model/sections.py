@@ -1,4 +1,4 @@
-"""Sections of flexible bodies: frames at abscissae that move with coordinates of the body, on demand of the sites that name them."""
+"""Sections of flexible bodies: frames at abscissae that move and turn with the body, made for the sites that name them."""
 
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple

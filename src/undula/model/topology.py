@@ -74,7 +74,9 @@ class Topology:
     base_role: str  # fixed, driven or free
     base_group: str
     roles: tuple[str, ...]  # of the independent coordinates, in the order of their joints; those of rods come last
-    leaders: tuple[tuple[int, ...], ...]  # independent coordinates that give each joint rate: its own, or those it mimics
+    leaders: tuple[
+        tuple[int, ...], ...
+    ]  # independent coordinates that give each joint rate: its own, or those it mimics
     mimics: tuple[int, ...]  # joint rates that follow coordinates instead of having one
     strain_count: int = 0  # number of coordinates that belong to rods
     rods: tuple[tuple[int, ...], ...] = ()  # bodies of the nodes of each rod
