@@ -1,5 +1,6 @@
 """Bending modes of uniform beams, and flexible bodies made of them (document 001, appendix B)."""
 
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import jax.numpy as jnp
@@ -114,7 +115,10 @@ def _polynomial(k: int) -> Legendre:
     return bent / values[np.argmax(np.abs(values))]
 
 
-MODES = {"clamped": clamped_modes, "polynomial": polynomial_modes}
+MODES: dict[str, Callable[[int, float, int], ClampedModes | PolynomialModes]] = {
+    "clamped": clamped_modes,
+    "polynomial": polynomial_modes,
+}
 
 
 def add_beam(

@@ -62,7 +62,7 @@ class MimicSources(NamedTuple):
     entry: np.ndarray
     scaled: np.ndarray
     places: np.ndarray
-    count: int
+    entries: int
 
 
 @dataclass(frozen=True, eq=True)
@@ -276,7 +276,8 @@ class Topology:
                 source += own
                 entry += range(count, count + len(own))
             r, count = r + kind.dof, count + kind.nq
-        return MimicSources(*(np.array(x, dtype=int) for x in (source, entry, scaled, places)), count)
+        index = [np.array(x, dtype=int) for x in (source, entry, scaled, places)]
+        return MimicSources(index[0], index[1], index[2], index[3], count)
 
     @cached_property
     def ancestry(self) -> np.ndarray:

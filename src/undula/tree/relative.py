@@ -38,10 +38,10 @@ def joint_configuration(system: System, q: Float[Array, "nq"]) -> Array:
     # a product with a constant matrix: gathers would prevent loops from being compiled as a whole
     picked = jnp.asarray(np.eye(len(q))[sums.source])
     rates = np.asarray(top.mimics)
-    scale, offset = jnp.ones(len(sums.source)), jnp.zeros(sums.count)
+    scale, offset = jnp.ones(len(sums.source)), jnp.zeros(sums.entries)
     scale = scale.at[sums.scaled].set(system.mimic_scale[np.flatnonzero(np.isin(top.terms[0], rates))])
     offset = offset.at[sums.places].set(system.mimic_offset[rates])
-    return _summed(scale * matvec(picked, q), sums.entry, sums.count) + offset
+    return _summed(scale * matvec(picked, q), sums.entry, sums.entries) + offset
 
 
 def _leading(top: Topology) -> Array:
