@@ -87,7 +87,7 @@ class TestRod:
 
 
 class TestLoop:
-    """A four-bar linkage with a driven crank, a spring and redundant rows: the closure holds a revolute joint of the plane."""
+    """A linkage with a driven crank, springs and redundant rows: the closure holds a revolute joint of the plane."""
 
     x = jnp.array([0.3, 1.2, 2.0, 0.9])  # angle of the crank, length of the coupler, stiffness, mass of the rocker
 
@@ -99,14 +99,15 @@ class TestLoop:
         b.body(
             "coupler", "crank", un.Revolute((0, 1, 0)), mass=0.4, com=(0.4, 0, 0), inertia=0.01, position=(0, 0, 0.4)
         )
+        b.body("slide", "ground", un.Prismatic((1, 0, 0), stiffness=50 * x[2]), mass=0.2, position=(1.1, 0, 0))
         joint = un.Revolute((0, 1, 0), stiffness=x[2])
-        b.body("rocker", "ground", joint, mass=x[3], com=(0, 0.0, 0.4), inertia=0.01, position=(1.1, 0, 0))
+        b.body("rocker", "slide", joint, mass=x[3], com=(0, 0, 0.4), inertia=0.01)
         end = x[1] * jnp.array([1.0, 0, 0])
         turn = (np.sqrt(0.5), -np.sqrt(0.5), 0, 0)  # the joint's axis is y
         b.add(un.rows.Closure("pin", "coupler", "rocker", "revolute", end, turn, (0, 0, 0.7), turn))
         return b.build()
 
-    start = (0.3, 0.1, 0.2)
+    start = (0.3, 0.1, 0.0, 0.2)
 
     def found(self, x):
         system = self.system(x)
@@ -114,14 +115,12 @@ class TestLoop:
         return jnp.concatenate([at.state.q, at.reactions])
 
     def test_by_numbers(self):
-        """Coordinates and reactions of least norm, forward and reverse, against finite differences of the search itself."""
+        """Coordinates and reactions of least norm, against finite differences of the search itself."""
         wanted = differences(self.found, self.x, 1e-5)
-        found = quickly_compiled(jax.jacfwd(self.found))(self.x)
+        found = quickly_compiled(jax.jacrev(self.found))(self.x)
         assert_allclose(found, wanted, atol=2e-8 * abs(wanted).max())
         assert_allclose(found[0], [1, 0, 0, 0], atol=1e-12)  # the crank follows its law
-        weights = np.linspace(0.5, 1.5, len(wanted))
-        reverse = quickly_compiled(jax.grad(lambda x: weights @ self.found(x)))(self.x)
-        assert_allclose(reverse, weights @ found, rtol=1e-8)
+        assert abs(wanted[1:4]).min() > 1e-3
 
 
 class TestFreeBase:
@@ -132,9 +131,10 @@ class TestFreeBase:
             b = un.Builder("plate", gravity=(0, -G, 0))
             b.base("plate", role="free", group="SE2", mass=1.0, inertia=0.1)
             b.add(un.rows.Anchor("pin", "plate", jnp.array([pin[0], pin[1], 0]), holds=("x", "y"), point=(0.3, 0.4, 0)))
-            return un.equilibrium(b.build()).state.base.position
+            position = un.equilibrium(b.build()).state.base.position
+            return position, position
 
-        value, slopes = quickly_compiled(lambda p: (place(p), jax.jacrev(place)(p)))(jnp.array([0.2, 0.1]))
+        slopes, value = quickly_compiled(jax.jacrev(place, has_aux=True))(jnp.array([0.2, 0.1]))
         assert_allclose(value, [0.2, 0.1 - 0.5, 0], atol=1e-8)
         assert_allclose(slopes, np.eye(3)[:, :2], atol=1e-8)
 

@@ -311,7 +311,7 @@ class TestMimics:
         M = np.array([[self.I + self.cage / 4, self.cage / 4], [self.cage / 4, self.I + self.cage / 4]])
         system = self.gear()
         assert_allclose(mass_matrix(system, system.state()), M, atol=1e-14)
-        found = un.forward_dynamics(system, system.state(), jnp.array([1.0, -0.4]))
+        found = quickly_compiled(un.forward_dynamics)(system, system.state(), jnp.array([1.0, -0.4]))
         assert_allclose(found.v, np.linalg.solve(M, [1.0, -0.4]), atol=1e-13)
         turned = un.kinematics.site_view(system, system.state(position={"a": 0.2, "b": 0.5}), "cage").R
         assert_allclose(Rotation.from_matrix(np.asarray(turned)).as_rotvec(), [0, 0, 0.35], atol=1e-13)
@@ -319,7 +319,7 @@ class TestMimics:
     def test_driven(self):
         """The recursion, in which the cage is driven by the sum of two laws."""
         system = self.gear((un.laws.Sinusoid(0.3, 2.0), un.laws.Sinusoid(0.5, 3.0)))
-        found = un.hybrid_dynamics(system, 0.4, system.state()).efforts
+        found = quickly_compiled(un.hybrid_dynamics)(system, 0.4, system.state()).efforts
         a, b = -0.3 * 4 * np.sin(0.8), -0.5 * 9 * np.sin(1.2)
         shared = self.cage / 4 * (a + b)
         assert_allclose(found, [self.I * a + shared, self.I * b + shared], atol=1e-13)
