@@ -56,7 +56,7 @@ TermsOf = Callable[[System, State, Any, Any], Terms]
 class _Search(NamedTuple):
     """Iteration state: the current point, the step from it and the fraction of it to be tried; the load `part`, the last one
     that was balanced, `done`, in the state `saved`, and the increment. `fresh`: the trial must be taken, as the first one at
-    its load; `limit`: of `count`, the iterations at this load."""
+    its load; `limit`: of `tried`, the iterations at this load."""
 
     at: State
     left: Array
@@ -67,7 +67,7 @@ class _Search(NamedTuple):
     done: Array
     increment: Array
     fresh: Bool[Array, ""]
-    count: Int[Array, ""]
+    tried: Int[Array, ""]
     limit: Int[Array, ""]
     total: Int[Array, ""]
     ended: Bool[Array, ""]
@@ -107,9 +107,9 @@ def searched(
         left, step = look(trial, s.part)
         taken = (s.fresh | (left < (1 - 1e-4 * s.fraction) * s.left)) & (left < jnp.inf)
         at, left = _either(taken, trial, s.at), jnp.where(taken, left, s.left)
-        count, fraction = s.count + (taken & ~s.fresh), jnp.where(taken, 1.0, s.fraction / 2)
+        tried, fraction = s.tried + (taken & ~s.fresh), jnp.where(taken, 1.0, s.fraction / 2)
         balanced = taken & (left <= tolerance)
-        stuck = ~balanced & ((fraction <= 1e-3) | (count >= s.limit) | ~taken & s.fresh)
+        stuck = ~balanced & ((fraction <= 1e-3) | (tried >= s.limit) | ~taken & s.fresh)
         level = balanced | stuck
         saved, done = _either(balanced, at, s.saved), jnp.where(balanced, s.part, s.done)
         smaller = jnp.where(s.limit > FEW, FIRST, s.increment / 3)
@@ -125,7 +125,7 @@ def searched(
             done=done,
             increment=increment,
             fresh=level,
-            count=jnp.where(level, 0, count),
+            tried=jnp.where(level, 0, tried),
             limit=jnp.where(level, FEW, s.limit),
             total=s.total + (taken & ~s.fresh),
             ended=good | (stuck & (increment < SMALLEST)),
