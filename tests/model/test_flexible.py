@@ -169,6 +169,19 @@ class TestStatics:
         p, _ = at(system, found.state, un.on("beam", L / 2))
         assert_allclose(p[2], -RHO * G * L**4 / (192 * EI), rtol=1e-6)
 
+    @pytest.mark.long
+    def test_contact(self):
+        """A loaded tip comes to rest on a floor 3 cm below it, which carries what the bent beam does not."""
+        mass, below = 1.0, 0.03
+        b = un.Builder("beam")
+        b.base("wall", position=(0, 0, below + 0.02))
+        un.flexible.add_beam(b, "beam", "wall", L, RHO, EI, modes=3, bends=(0, 0, 1), basis="polynomial", damping=0.01)
+        b.add(un.contact.Contact("foot", un.on("beam", L), un.contact.Plane(), radius=0.02))
+        b.body("tip", un.on("beam", L), un.Fixed(), mass=mass, inertia=1e-3)
+        run = un.run(b.build(), t_end=1.5, dt=1e-3)
+        wanted = mass * G + 3 / 8 * RHO * G * L - 3 * EI / L**3 * below
+        assert_allclose(run.data.contact_force.values[-1, 0], [0, 0, wanted], rtol=1e-6, atol=1e-9)
+
 
 def hub(bending=EI, rigid=False):
     """A free-floating hub with a beam that bends in two planes and carries a body; `rigid`: the same without bending."""
