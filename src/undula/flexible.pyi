@@ -1,1 +1,2 @@
-from .model.flexible import add_beam as add_beam, add_flexible as add_flexible, clamped_modes as clamped_modes
+from .model.beam import add_beam as add_beam, clamped_modes as clamped_modes, polynomial_modes as polynomial_modes
+from .model.flexible import add_flexible as add_flexible

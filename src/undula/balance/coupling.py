@@ -53,7 +53,8 @@ def _moves(system: System) -> np.ndarray:
     own = np.zeros((top.link_count, 6 + top.nv), bool)
     own[0, :6] = True
     first = top.nv - top.strain_count
-    own[top.rate_link, 6 + np.asarray(top.leaders, dtype=int)] = True
+    rates, coordinates = top.terms
+    own[top.rate_link[rates], 6 + coordinates] = True
     for g in system.rods:
         for nodes, places in zip(g.links, g.coordinates):
             own[np.ix_(np.array(nodes), 6 + first + np.array(places))] = True

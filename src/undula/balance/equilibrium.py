@@ -7,12 +7,21 @@ has one part in the row space, which closes the gaps, and one in Z, which balanc
 
 from typing import Any, NamedTuple
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 
 from undula.balance.assemble import field_of, linear_efforts
 from undula.balance.balance import Balance
+from undula.balance.implicit_equilibrium import (
+    Terms,
+    TracedEquilibrium,
+    differentiable,
+    is_differentiated,
+    searched,
+    without_derivative,
+)
 from undula.balance.rows import rows_of
 from undula.core.errors import UndulaError
 from undula.joints.rod.pieces import refuse_overwound
@@ -57,43 +66,44 @@ class Equilibrium(NamedTuple):
         return self.lowest > 0
 
 
-@quickly_compiled
-def _balance(system: System, state: State, t: Any, part: Any):
-    """Residual, its tangent, size of the efforts, rows, gaps, reactions; under the fraction `part` of the loads, with full
-    elasticity."""
+def terms(system: System, state: State, t: Any, part: Any) -> Terms:
+    """Imbalance of a state at rest, under the fraction `part` of the loads, with full elasticity; rows and gaps."""
     prepared, which = prepare(system), system.topology.unknown
     still = Acceleration.zero(system.nv)
-    field = field_of(prepared, t)
-
-    def at(x):
-        return displaced(system.topology, state, jnp.zeros(6 + system.nv).at[which].set(x)).at_rest()
-
-    def needed(x):
-        snap = stand(prepared, place(prepared, t, at(x), still, screws=bool(system.ideal)), field)
-        balance = Balance.of(prepared, snap, still=True)
-        efforts = balance.imbalance()
-        elastic = -jnp.concatenate([jnp.zeros(6), linear_efforts(prepared, t, at(x))])
-        rows = rows_of(prepared, snap)
-        return (part * efforts + (1 - part) * elastic)[which], rows.A[:, which], (balance.size(efforts), rows.gap)
-
-    n = len(which)
-    (r, A, (size, gap)), linear = jax.linearize(needed, jnp.zeros(n))
-    reactions = jnp.linalg.lstsq(A.T, r, rcond=TOLERANCE)[0] if A.size else jnp.zeros(len(A))
-
-    def column(u):
-        dr, dA, _ = linear(u)
-        return dr - reactions @ dA
-
-    return r - reactions @ A, columns_of(column, n), size, A, gap, reactions
+    snap = stand(prepared, place(prepared, t, state, still, screws=bool(system.ideal)), field_of(prepared, t))
+    balance = Balance.of(prepared, snap, still=True)
+    efforts = balance.imbalance()
+    elastic = -jnp.concatenate([jnp.zeros(6), linear_efforts(prepared, t, state)])
+    rows = rows_of(prepared, snap)
+    r = (part * efforts + (1 - part) * elastic)[which]
+    return Terms(r, rows.A[:, which], balance.size(efforts), rows.gap)
 
 
 @quickly_compiled
-def _moved(system: System, state: State, x: Any) -> State:
-    return displaced(system.topology, state, jnp.zeros(6 + system.nv).at[system.topology.unknown].set(x))
+def _balance(system: System, state: State, t: Any, part: Any):
+    """Residual, its tangent, size of the efforts, rows, gaps, reactions."""
+    n = len(system.topology.unknown)
+    here, linear = jax.linearize(lambda x: terms(system, _displaced(system, state, x), t, part), jnp.zeros(n))
+    A = here.A
+    reactions = jnp.linalg.lstsq(A.T, here.r, rcond=TOLERANCE)[0] if A.size else jnp.zeros(len(A))
+
+    def column(u):
+        change = linear(u)
+        return change.r - reactions @ change.A
+
+    return here.r - reactions @ A, columns_of(column, n), here.size, A, here.gap, reactions
+
+
+def _displaced(system: System, state: State, x: Any) -> State:
+    zero = jnp.zeros(6 + system.nv)
+    return displaced(system.topology, state, zero.at[system.topology.unknown].set(x)).at_rest()
+
+
+_moved = quickly_compiled(_displaced)
 
 
 def equilibrium(
-    system: System, state: State | None = None, t: float = 0.0, tolerance: float = 1e-10, max_iterations: int = 100
+    system: System, state: State | None = None, t: Any = 0.0, tolerance: float = 1e-10, max_iterations: int = 100
 ) -> Equilibrium:
     """The equilibrium that Newton's method finds from a state, with loads and laws at time t [s].
 
@@ -101,7 +111,53 @@ def equilibrium(
     state, the load is increased from zero in adaptive steps. If that, or Newton's method from the given state, fails or finds
     an unstable equilibrium, energy descent is tried, and then the other of the two. Raises `UndulaError` with the remaining
     imbalance if all fail.
+
+    It can be differentiated. Inside functions that JAX transforms, it returns a `TracedEquilibrium`: state, residual,
+    iterations and reactions. Under `jax.jit` or `jax.vmap`, energy descent is not tried, and if no equilibrium is found all
+    of it is NaN.
     """
+    if is_differentiated((system, state, t)):
+        return _traced(system, state, t, tolerance, max_iterations)  # type: ignore[return-value]
+    return _found(system, state, t, tolerance, max_iterations)
+
+
+def _traced(system: System, state: State | None, t: Any, tolerance: float, max_iterations: int) -> TracedEquilibrium:
+    def find(inputs):
+        system, state, t = inputs
+        if is_differentiated(inputs):
+            out = _searched(system, state, t, tolerance, max_iterations)
+        else:  # JAX differentiates step by step: the numbers are known
+            found = _found(system, state, t, tolerance, max_iterations)
+            out = found.state, jnp.asarray(found.residual), jnp.asarray(found.iterations)
+        return out[0], out[1], out[2].astype(float)
+
+    time = jnp.asarray(t, dtype=float)
+    found, residual, iterations = without_derivative(find, (system, state, time))
+    start = system.state() if state is None else state
+    at, reactions = _differentiable(system, start, found, time)
+    return TracedEquilibrium(at, residual, iterations.astype(int), reactions)
+
+
+@eqx.filter_jit
+def _searched(system: System, state: State | None, t: Any, tolerance: float, max_iterations: int):
+    bare = driven_motion(system, t, system.state())[0].at_rest()
+    start = None if state is None else driven_motion(system, t, state)[0].at_rest()
+    ranges = _ranges(system)
+
+    def measure(here: Terms, K: Any):
+        scale = jnp.maximum(here.size, STRESS_FREE * (jnp.abs(K) @ ranges).max(initial=0.0))
+        left = jnp.abs(here.r).max(initial=0.0) / jnp.where(scale > 0, scale, 1.0)
+        return jnp.maximum(left, jnp.abs(here.gap).max(initial=0.0))
+
+    return searched(terms, measure, system, bare, start, t, tolerance, max_iterations)
+
+
+@eqx.filter_jit
+def _differentiable(system: System, start: State, found: State, t: Any):
+    return differentiable(terms, system, start, found, t)
+
+
+def _found(system: System, state: State | None, t: Any, tolerance: float, max_iterations: int) -> Equilibrium:
     time = jnp.asarray(float(t))
     start = system.state() if state is None else state
     start = driven_motion(system, time, start)[0]
@@ -159,7 +215,7 @@ def _newton(
 ) -> Equilibrium:
     """Newton's method with a line search on the residual; with `descend`, away from unstable equilibria."""
 
-    ranges = _ranges(system)
+    ranges = np.asarray(_ranges(system))
 
     def look(state):
         r, K, size, A, gap, reactions = (np.asarray(x) for x in _balance(system, state, t, jnp.asarray(part)))
@@ -196,14 +252,15 @@ def _newton(
     return Equilibrium(at.state, at.left, count, K, lowest, Z, at.reactions)
 
 
-def _ranges(system: System) -> np.ndarray:
+def _ranges(system: System) -> Any:
     """Typical large values of the unknowns, in their own units: a radian, the system's length, or one over that length."""
-    lengths = [float(np.linalg.norm(x)) for x in np.asarray(system.joint_position)]
-    lengths += [float(x) for g in system.rods for x in np.asarray(g.steps).sum(1)]
-    size = max(lengths, default=0.0) or 1.0
+    parts = [jnp.zeros(1), jnp.linalg.norm(jnp.asarray(system.joint_position), axis=1)]
+    parts += [jnp.asarray(g.steps).sum(1) for g in system.rods]
+    largest = jnp.concatenate(parts).max()
+    size = jnp.where(largest > 0, largest, 1.0)
     by_unit = {"m": size, "1/m": 1 / size}
     units = ("m",) * 3 + ("rad",) * 3 + system.labels.units
-    return np.array([by_unit.get(units[k], 1.0) for k in system.topology.unknown])
+    return jnp.asarray([by_unit.get(units[k], 1.0) for k in system.topology.unknown])
 
 
 class _Point(NamedTuple):

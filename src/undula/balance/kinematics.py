@@ -4,6 +4,7 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Float
 
 from undula.balance.energy import first_moment, kinetic_energy_of, potential_energy_of
@@ -12,6 +13,7 @@ from undula.elements.site import WORLD, Found, Site, as_site
 from undula.elements.view import SiteView
 from undula.lie import se3, so3
 from undula.model.prepare import Prepared, prepare
+from undula.model.sections import section_name
 from undula.model.sites import MovingSection, PackedSite
 from undula.model.state import Acceleration, State
 from undula.model.system import System
@@ -173,6 +175,8 @@ def packed_site(system: System, site: Site) -> PackedSite:
         return PackedSite(position, rotation, None, (body,), (-1,))
     names = system.labels.rods
     if site.body not in names:
+        if isinstance(site.abscissa, np.ndarray) and section_name(site) in system.body_names:  # of a flexible body
+            return PackedSite(position, rotation, None, (system.body(section_name(site)),), (-1,))
         raise UndulaError(f"there is no rod '{site.body}'; the rods are {', '.join(names) or '(none)'}.")
     if isinstance(site.abscissa, Found):
         raise UndulaError(f"the abscissa of a site on '{site.body}' is found by an element; give a number or a law.")

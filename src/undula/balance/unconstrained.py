@@ -55,7 +55,7 @@ def solve_dynamics(
     system = prepared.system
     top = system.topology
     field = field_of(prepared, t)
-    followed = np.asarray(top.leaders, dtype=int)[np.asarray(top.mimics, dtype=int)]
+    followed = [k for rate in top.mimics for k in top.leaders[rate]]
     by_matrix = bool(system.rods) or bool(
         unknown[followed].any()
     )  # the recursion cannot handle mimics that move freely
@@ -68,7 +68,7 @@ def solve_dynamics(
     passive = forces.efforts
     if by_matrix:
         return Tree(snap, *_dense(Balance(prepared, snap, forces), given, unknown, base), forces)
-    leaders = np.asarray(top.leaders, dtype=int)
+    leaders = top.first_leaders  # mimics are driven here, by leaders that are all driven
     total = given if passive is None else given + passive
     inputs = Inputs(
         prepared.links.joints,
@@ -77,7 +77,7 @@ def solve_dynamics(
         joint_configuration(system, state.q),
         joint_rates(system, state.v),
         joint_rates(system, jnp.where(unknown, 0.0, known.v)),
-        # mimics are driven here, so only the coordinates' own rates have given efforts
+        # so only the coordinates' own rates have given efforts
         total[leaders] if top.mimics else total,
         state.base_twist,
         proper(state.base.rotation, field, known.base),
@@ -99,7 +99,7 @@ def _rates_of(system: Any, armature: Array | None) -> Array | None:
         return armature
     own = np.ones(len(top.leaders))
     own[np.asarray(top.mimics)] = 0.0
-    return armature[np.asarray(top.leaders)] * own
+    return armature[top.first_leaders] * own
 
 
 def _seen(

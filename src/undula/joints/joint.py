@@ -16,11 +16,18 @@ Vector = Any  # a sequence of numbers, or an array
 
 @dataclass(frozen=True)
 class Mimic:
-    """Makes a single-coordinate joint follow another: q = multiplier * q_leader + offset; it has no coordinate."""
+    """Makes a single-coordinate joint follow others: q = sum of multiplier * q_leader + offset; it has no coordinate.
 
-    leader: str
-    multiplier: float = 1.0
-    offset: float = 0.0
+    `leader`: the name of a coordinate, or several (a differential gear); `multiplier`: one number per leader, or one for all.
+    """
+
+    leader: str | Sequence[str]
+    multiplier: Any = 1.0
+    offset: Any = 0.0
+
+    @property
+    def leaders(self) -> tuple[str, ...]:
+        return (self.leader,) if isinstance(self.leader, str) else tuple(self.leader)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,7 +42,7 @@ class Joint:
     - `armature` [kg m^2 or kg]: inertia of a rotor or gear, conjugate to the coordinate; it moves with the coordinate alone.
     - `limits`: (lower, upper) [rad or m]; a run that exceeds them only gives a warning.
     - `motion`: the motion law of a driven joint; `effort`: the effort law or controller of a forced one.
-    - `mimic`: makes a single-coordinate joint follow another; it then has no coordinate of its own.
+    - `mimic`: makes a single-coordinate joint follow one or several others; it then has no coordinate of its own.
     - `name`: the joint's name; by default the name of the body that it carries.
     """
 

@@ -30,6 +30,7 @@ from undula.model import checks
 from undula.model.coordinates import Coordinates
 from undula.model.labels import Labels
 from undula.model.packing import Model, pack
+from undula.model.sections import Sections, frames_for, section_name
 from undula.model.sites import PlannedRod
 from undula.model.system import System
 from undula.model.topology import GROUPS, Topology
@@ -52,11 +53,13 @@ class _Body:
 
 @dataclass(frozen=True)
 class _Expanded:
-    """The bodies with rods replaced by their nodes; each rod's plan, the name of its tip, and the names of its nodes."""
+    """The bodies with rods replaced by their nodes; each rod's plan, the name of its tip, and the names of its nodes; the
+    names of massless bodies in sections of flexible ones."""
 
     bodies: list[_Body]
     rods: list[tuple[RodPlan, str, tuple[str, ...]]]
     added: list[Element]
+    frames: list[str]
 
 
 class Builder:
@@ -85,6 +88,7 @@ class Builder:
         self._base: tuple[str, str, Any] | None = None
         self._drives: list[tuple[str, tuple[str, ...], Any]] = []
         self._elements: list[Element] = []
+        self._sections: dict[str, Sections] = {}
 
     def base(
         self,
@@ -166,6 +170,10 @@ class Builder:
                 )
             self._elements.append(element)
 
+    def sections(self, body: str, sections: Sections) -> None:
+        """Gives a flexible body sections: `on(body, X)` then is a site, where others may be carried and elements attached."""
+        self._sections[body] = sections
+
     def drive(self, coordinates: str | Sequence[str], law: Law) -> None:
         """Makes coordinates driven: `law` gives their motion, one component per coordinate [rad or m]."""
         self._drives.append(("driven", _names(coordinates), law))
@@ -233,7 +241,8 @@ class Builder:
         sections = {
             x: f"the section of the rod '{plan.name}' at '{x}'" for plan, _, nodes in expanded.rods for x in nodes
         }
-        mass, com, inertia = self._inertials(bodies, sections, topology, labels, elements, table)
+        inertials = self._inertials(bodies, sections, topology, labels, elements, table, expanded.frames)
+        mass, com, inertia = inertials
         base_place, *places = [_placed(b.name, b.position, b.rotation) for b in bodies]
         vectors = [j.vectors(f"joint '{n}'") for j, n in zip(joints, names)]
         system = System(
@@ -272,18 +281,20 @@ class Builder:
         names = [b.joint.name or b.name for b in self._bodies if isinstance(b.joint, Rod)]
         extra: dict[str, list[float]] = {}
         for site in carried:
-            if site.abscissa is not None:
+            if site.abscissa is not None and site.body not in self._sections:
                 if not isinstance(site.abscissa, np.ndarray):
                     raise ModelError(f"a body is carried by {site.words}; its abscissa must be a constant number.")
                 if site.body not in names:
                     raise ModelError(f"there is no rod '{site.body}'; the rods are {', '.join(names) or '(none)'}.")
                 extra.setdefault(site.body, []).append(float(site.abscissa))
-        out = _Expanded([], [], [])
+        frames = frames_for([*carried, *(s for e in self._elements for s in e.sites)], self._sections)
+        out = _Expanded([], [], [], [f.name for f in frames])
         for b in self._bodies:
             if isinstance(b.joint, Rod):
                 self._add_nodes(b, extra.get(b.joint.name or b.name, []), out)
             else:
                 out.bodies.append(b)
+        out.bodies.extend(_Body(f.name, f.parent, f.joint, 0.0, np.zeros(3), 0.0, f.position, None, ()) for f in frames)
         known = {plan.name: (plan, nodes) for plan, _, nodes in out.rods}
         out.bodies[:] = [_resolved(b, known) for b in out.bodies]
         return out
@@ -335,6 +346,7 @@ class Builder:
         labels: Labels,
         elements: list[Element],
         table: Coordinates,
+        frames: list[str],
     ) -> tuple[Any, Any, Any]:
         """Masses, centres and inertias of the bodies, checked; `rods`: for each node, the section it belongs to, in words."""
         complaints: list[str] = []
@@ -345,7 +357,8 @@ class Builder:
         inert = [
             labels.bodies.index(s.body) for e in elements if _is_inert(e) for s in e.sites if s.body in labels.bodies
         ]
-        for rate, leader in enumerate(top.leaders):  # a joint's own inertia
+        inert += [labels.bodies.index(x) for x in frames]  # they have no coordinates of their own
+        for rate, leader in zip(*top.terms):  # a joint's own inertia
             own = table.armature[leader]
             if is_traced(own) or own != 0:
                 inert.append(int(top.moving[top.rate_link[rate] - 1]) + 1)
@@ -367,7 +380,9 @@ def _resolved(b: _Body, rods: dict[str, tuple[RodPlan, tuple[str, ...]]]) -> _Bo
         return b
     site = b.parent
     parent = site.body
-    if site.abscissa is not None:
+    if site.abscissa is not None and site.body not in rods:
+        parent = section_name(site)
+    elif site.abscissa is not None:
         plan, nodes = rods[site.body]
         node = plan.node_at(float(site.abscissa))
         if node is None:

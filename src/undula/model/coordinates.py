@@ -9,7 +9,7 @@ import numpy as np
 from undula.core.errors import ModelError, as_vector, is_traced
 from undula.elements.actuator import Actuator, actuator_of
 from undula.joints.fixed import Fixed
-from undula.joints.joint import ROLES, Joint
+from undula.joints.joint import ROLES, Joint, Mimic
 from undula.joints.rod.plan import RodPlan
 from undula.laws.combine import stack
 from undula.laws.law import Law
@@ -30,7 +30,7 @@ class Coordinates:
         self.armature: list[Any] = []
         self.lower: list[float] = []
         self.upper: list[float] = []
-        self.leaders: list[int] = []
+        self.leaders: list[tuple[int, ...]] = []
         self.mimics: list[int] = []
         self.scale: list[float] = []
         self.offset: list[float] = []
@@ -45,9 +45,9 @@ class Coordinates:
                 if joint.kind is None or joint.kind.dof != 1:
                     raise ModelError(f"joint '{name}' is a mimic; only joints with one coordinate can be.")
                 followers.append((len(self.leaders), name, joint.mimic))
-                self.leaders.append(-1)
+                self.leaders.append(())
                 self.mimics.append(len(self.leaders) - 1)
-                self.scale.append(as_vector(joint.mimic.multiplier, 0, f"multiplier of the mimic joint '{name}'"))
+                self.scale += _multipliers(name, joint.mimic)
                 self.offset.append(as_vector(joint.mimic.offset, 0, f"offset of the mimic joint '{name}'"))
             elif not isinstance(joint, Fixed):
                 self._add(name, joint)
@@ -55,11 +55,12 @@ class Coordinates:
             self._add_rod(plan)
         checks.unique(self.names, "coordinate")
         for rate, name, mimic in followers:
-            if mimic.leader not in self.names or self._joint_of[self.names.index(mimic.leader)] in self._indivisible:
-                raise ModelError(
-                    f"joint '{name}' mimics '{mimic.leader}', which is not a single coordinate of the system."
-                )
-            self.leaders[rate] = self.names.index(mimic.leader)
+            for leader in mimic.leaders:
+                if leader not in self.names or self._joint_of[self.names.index(leader)] in self._indivisible:
+                    raise ModelError(
+                        f"joint '{name}' mimics '{leader}', which is not a single coordinate of the system."
+                    )
+            self.leaders[rate] = tuple(self.names.index(leader) for leader in mimic.leaders)
 
     def _add(self, name: str, joint: Joint) -> None:
         kind = joint.kind
@@ -68,7 +69,7 @@ class Coordinates:
         self._joint_of += [name] * kind.dof
         if kind.chart is not None:
             self._indivisible.add(name)
-        self.leaders += range(len(self.names), len(self.names) + kind.dof)
+        self.leaders += [(len(self.names) + k,) for k in range(kind.dof)]
         self.scale += [1.0] * kind.dof
         self.offset += [0.0] * kind.dof
         self.names += names
@@ -170,6 +171,15 @@ class Coordinates:
             mine = {self.roles[k] for k in range(len(self.names)) if self._joint_of[k] == joint}
             if "driven" in mine and len(mine) > 1:
                 raise ModelError(f"joint '{joint}' is driven in some coordinates only; drive all of them or none.")
+
+
+def _multipliers(name: str, mimic: Mimic) -> list[Any]:
+    """One multiplier per leader of a mimic joint, checked."""
+    count = len(mimic.leaders)
+    if not count or len(set(mimic.leaders)) < count:
+        raise ModelError(f"joint '{name}' mimics {mimic.leaders}; its leaders must be different coordinates.")
+    values = each(mimic.multiplier, count, f"multiplier of the mimic joint '{name}'")
+    return [as_vector(x, 0, f"multiplier of the mimic joint '{name}'") for x in values]
 
 
 def _refuse_idle_options(name: str, joint: Joint) -> None:

@@ -14,6 +14,7 @@ from undula.elements.site import WORLD, Found, Site
 from undula.joints.rod.group import Pieces
 from undula.joints.rod.plan import RodPlan, joined
 from undula.laws.law import Law
+from undula.model.sections import section_name
 
 
 @dataclass(frozen=True)
@@ -105,6 +106,8 @@ def resolve(site: Site, bodies: dict[str, int], rods: dict[str, PlannedRod], wha
             )
         return _Resolved("body", bodies[site.body], -1, site)
     if site.body not in rods:
+        if isinstance(site.abscissa, np.ndarray) and section_name(site) in bodies:
+            return _Resolved("body", bodies[section_name(site)], -1, site)
         raise ModelError(
             f"{what} is on the rod '{site.body}', which does not exist; the rods are {', '.join(rods) or '(none)'}."
         )

@@ -51,7 +51,7 @@ class System(eqx.Module):
     """Sliding axis (times the pitch of a helical joint), or the second axis of a universal joint"""
     armature: Float[Array, "nv"] | None
     """Inertia of each coordinate itself [kg m^2 or kg]; None if there is none"""
-    mimic_scale: Float[Array, "rates"]
+    mimic_scale: Float[Array, "terms"]
     mimic_offset: Float[Array, "rates"]
     base_pose: se3.Pose
     """Pose of a fixed base in the world; where a free base starts by default; the frame that a driven base moves in"""

@@ -54,6 +54,17 @@ class Curved(NamedTuple):
     v: np.ndarray
 
 
+class MimicSources(NamedTuple):
+    """Configurations of all joints as sums of terms: for each term its source in q, the entry it is added to; which terms are
+    scaled, those of mimics; the entries that have an offset, those of mimics; the number of entries."""
+
+    source: np.ndarray
+    entry: np.ndarray
+    scaled: np.ndarray
+    places: np.ndarray
+    entries: int
+
+
 @dataclass(frozen=True, eq=True)
 class Topology:
     """Tree, kinds and roles. Body 0 is the reference body; joint j carries body j + 1."""
@@ -63,8 +74,10 @@ class Topology:
     base_role: str  # fixed, driven or free
     base_group: str
     roles: tuple[str, ...]  # of the independent coordinates, in the order of their joints; those of rods come last
-    leaders: tuple[int, ...]  # independent coordinate that gives each joint rate; the identity without mimic joints
-    mimics: tuple[int, ...]  # joint rates that follow a coordinate instead of having one
+    leaders: tuple[
+        tuple[int, ...], ...
+    ]  # independent coordinates that give each joint rate: its own, or those it mimics
+    mimics: tuple[int, ...]  # joint rates that follow coordinates instead of having one
     strain_count: int = 0  # number of coordinates that belong to rods
     rods: tuple[tuple[int, ...], ...] = ()  # bodies of the nodes of each rod
     _hash: list = field(default_factory=list, compare=False, repr=False)
@@ -229,8 +242,19 @@ class Topology:
         return not self.curved
 
     @cached_property
-    def mimic_sources(self) -> tuple[np.ndarray, np.ndarray]:
-        """For joint configurations with mimics: the index in q of each entry's source, and the places of the mimics."""
+    def terms(self) -> tuple[np.ndarray, np.ndarray]:
+        """The sums that give the joint rates: the rate that each term belongs to, and its coordinate."""
+        rates = [r for r, leaders in enumerate(self.leaders) for _ in leaders]
+        return np.array(rates, dtype=int), np.array([k for leaders in self.leaders for k in leaders], dtype=int)
+
+    @cached_property
+    def first_leaders(self) -> np.ndarray:
+        """The first coordinate that each joint rate follows; without mimic joints, its own."""
+        return np.array([leaders[0] for leaders in self.leaders], dtype=int)
+
+    @cached_property
+    def mimic_sources(self) -> "MimicSources":
+        """The sums that give the joint configurations, with mimics."""
         whole: dict[int, list[int]] = {}  # first coordinate of a joint -> its configuration
         single: dict[int, int] = {}  # additive coordinate -> its place
         for kind, q, v in self.charted:
@@ -240,18 +264,25 @@ class Topology:
                     single.update(zip(vs, qs))
         mimics = set(self.mimics)
         source: list[int] = []
+        entry: list[int] = []
+        scaled: list[int] = []
         places: list[int] = []
-        r = 0
+        r = count = 0
         for kind in self.link_kinds:
             if kind.dof == 0:
                 continue
             if r in mimics:
-                places.append(len(source))
-                source.append(single[self.leaders[r]])
+                places.append(count)
+                scaled += range(len(source), len(source) + len(self.leaders[r]))
+                source += [single[k] for k in self.leaders[r]]
+                entry += [count] * len(self.leaders[r])
             else:
-                source += whole[self.leaders[r]]
-            r += kind.dof
-        return np.array(source, dtype=int), np.array(places, dtype=int)
+                own = whole[self.leaders[r][0]]
+                source += own
+                entry += range(count, count + len(own))
+            r, count = r + kind.dof, count + kind.nq
+        index = [np.array(x, dtype=int) for x in (source, entry, scaled, places)]
+        return MimicSources(index[0], index[1], index[2], index[3], count)
 
     @cached_property
     def ancestry(self) -> np.ndarray:

@@ -30,13 +30,13 @@ def driven_motion(system: System, t: Any, state: State) -> tuple[State, Accelera
         x = spread(value, which, reported_position(top, q))
         zero = jnp.zeros(system.nv)
         q_law, v_law, dv_law = chart_motion(top, x, spread(rate, which, zero), spread(gain, which, zero))
-        q = jnp.where(_configurations(system), q_law, q)
+        q = jnp.where(configurations_of(system), q_law, q)
         v, dv = jnp.where(top.driven, v_law, v), jnp.where(top.driven, dv_law, dv)
     base, eta, deta = _driven_base(system, t, state)
     return state.replace(base=base, q=q, base_twist=eta, v=v), Acceleration(deta, dv)
 
 
-def _configurations(system: System) -> np.ndarray:
+def configurations_of(system: System) -> np.ndarray:
     """Which entries of the configuration belong to driven coordinates."""
     top = system.topology
     vq, vv = top.vector_places

@@ -34,31 +34,47 @@ def joint_configuration(system: System, q: Float[Array, "nq"]) -> Array:
     top = system.topology
     if not top.mimics:
         return q[: q.shape[0] - top.strain_count]
-    source, places = top.mimic_sources
+    sums = top.mimic_sources
     # a product with a constant matrix: gathers would prevent loops from being compiled as a whole
-    picked = jnp.asarray(np.eye(len(q))[source])
+    picked = jnp.asarray(np.eye(len(q))[sums.source])
     rates = np.asarray(top.mimics)
-    scale, offset = jnp.ones(len(source)), jnp.zeros(len(source))
-    scale, offset = scale.at[places].set(system.mimic_scale[rates]), offset.at[places].set(system.mimic_offset[rates])
-    return scale * matvec(picked, q) + offset
+    scale, offset = jnp.ones(len(sums.source)), jnp.zeros(sums.entries)
+    scale = scale.at[sums.scaled].set(system.mimic_scale[np.flatnonzero(np.isin(top.terms[0], rates))])
+    offset = offset.at[sums.places].set(system.mimic_offset[rates])
+    return _summed(scale * matvec(picked, q), sums.entry, sums.entries) + offset
 
 
 def _leading(top: Topology) -> Array:
-    """(rates, nv) matrix that picks the coordinate of each joint rate."""
-    return jnp.asarray(np.eye(top.nv)[np.asarray(top.leaders)])
+    """(terms, nv) matrix that picks the coordinate of each term of the joint rates."""
+    return jnp.asarray(np.eye(top.nv)[top.terms[1]])
+
+
+def _summed(terms: Array, places: np.ndarray, count: int) -> Array:
+    """The sums of the terms that have the same place; there is at least one for each of `count` places."""
+    return terms if len(places) == count else tmatvec(jnp.asarray(np.eye(count)[places]), terms)
+
+
+def _shared(top: Topology, rates: Array) -> Array:
+    """Values of the joint rates (..., rates), one per term: the transpose of the sum over terms."""
+    places = top.terms[0]
+    if len(places) == len(top.leaders):
+        return rates
+    return (rates[..., None, :] * jnp.asarray(np.eye(len(top.leaders))[places])).sum(-1)
 
 
 def joint_rates(system: System, v: Float[Array, "nv"]) -> Float[Array, "rates"]:
     """Rates (or accelerations) of all the joints, mimics included, rods excluded."""
     top = system.topology
-    return v[: len(top.leaders)] if not top.mimics else system.mimic_scale * matvec(_leading(top), v)
+    if not top.mimics:
+        return v[: len(top.leaders)]
+    return _summed(system.mimic_scale * matvec(_leading(top), v), top.terms[0], len(top.leaders))
 
 
 def coordinate_efforts(system: System, tau: Float[Array, "rates"]) -> Float[Array, "nv"]:
     """Efforts conjugate to the coordinates, from those conjugate to the joint rates (the transpose of `joint_rates`)."""
     top = system.topology
     if top.mimics:
-        return tmatvec(_leading(top), system.mimic_scale * tau)
+        return tmatvec(_leading(top), system.mimic_scale * _shared(top, tau))
     return jnp.concatenate([tau, jnp.zeros(top.strain_count)]) if top.strain_count else tau
 
 
@@ -66,7 +82,7 @@ def coordinate_columns(system: System, columns: Float[Array, "k rates"]) -> Floa
     """Columns over the coordinates, from those over the joint rates; zero for rods."""
     top = system.topology
     if top.mimics:
-        return matmul(columns * system.mimic_scale, _leading(top))
+        return matmul(_shared(top, columns) * system.mimic_scale, _leading(top))
     if top.strain_count:
         return jnp.concatenate([columns, jnp.zeros((len(columns), top.strain_count))], axis=1)
     return columns
