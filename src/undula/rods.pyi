@@ -8,6 +8,14 @@ from .joints.rod.basis import (
     PiecewiseConstant as PiecewiseConstant,
     PiecewiseLinear as PiecewiseLinear,
 )
+from .joints.rod.law import (
+    Cubic as Cubic,
+    MaterialLaw as MaterialLaw,
+    MooneyRivlin as MooneyRivlin,
+    NeoHookean as NeoHookean,
+    SectionProperties as SectionProperties,
+    Strained as Strained,
+)
 from .joints.rod.sections import (
     Annulus as Annulus,
     Circle as Circle,

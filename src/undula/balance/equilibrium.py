@@ -11,7 +11,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from undula.balance.assemble import field_of, linear_efforts
+from undula.balance.assemble import field_of, passive_efforts
 from undula.balance.balance import Balance
 from undula.balance.rows import rows_of
 from undula.core.errors import UndulaError
@@ -72,7 +72,7 @@ def _balance(system: System, state: State, t: Any, part: Any):
         snap = stand(prepared, place(prepared, t, at(x), still, screws=bool(system.ideal)), field)
         balance = Balance.of(prepared, snap, still=True)
         efforts = balance.imbalance()
-        elastic = -jnp.concatenate([jnp.zeros(6), linear_efforts(prepared, t, at(x))])
+        elastic = -jnp.concatenate([jnp.zeros(6), passive_efforts(prepared, t, at(x))])
         rows = rows_of(prepared, snap)
         return (part * efforts + (1 - part) * elastic)[which], rows.A[:, which], (balance.size(efforts), rows.gap)
 
