@@ -24,4 +24,6 @@ from .joints.rod.sections import (
     Rectangle as Rectangle,
     Section as Section,
 )
+from .joints.rod.shape import RodShape as RodShape, curved as curved, shape_through as shape_through
 from .tree.rod_error import SpatialError as SpatialError, spatial_error as spatial_error
+from .tree.rod_nodes import RodNodes as RodNodes, nodes as nodes

@@ -162,7 +162,9 @@ def passive_efforts(prepared: Prepared, t: Any, state: State) -> Float[Array, "n
     total = jnp.zeros(system.nv)
     for group, _ in prepared.grouped("force"):
         if is_material(group):
-            total = total + on_strains(prepared, group, exert(prepared, snap, group, ()).strains)
+            strains = exert(prepared, snap, group, ()).strains
+            assert strains is not None
+            total = total + on_strains(prepared, group, strains)
         elif "linear" in group.does and group.form.account != "actuator":
             out = exert(prepared, snap, group, ())
             for part in (out.pulls, out.efforts):

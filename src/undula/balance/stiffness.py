@@ -132,7 +132,8 @@ def _by_strain(prepared: Prepared, snap: Snapshot, group: Group) -> tuple[Array,
     for tangent in of_each(one, group.form, seen.gauss, 2):
         weighted = _symmetric(tangent) * rods.gauss_weights[..., None, None]
         own = jnp.stack([jnp.stack([weighted[..., a, b] for b in rods.strains], -1) for a in rods.strains], -2)
-        pushed = (own[..., None] * shapes[..., None, :, :]).sum(-2)  # forces on the strains, per unit of each coordinate
+        # forces on the strains, then on the coordinates, per unit of each coordinate
+        pushed = (own[..., None] * shapes[..., None, :, :]).sum(-2)
         by_modes = (shapes[..., None] * pushed[..., None, :]).sum((1, 2, 3))
         total = jnp.zeros((nv, nv))
         for j, (_, k) in enumerate(group.rods):

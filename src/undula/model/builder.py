@@ -20,8 +20,8 @@ from undula.elements.site import Site
 from undula.elements.weightless import AddedInertia
 from undula.joints.fixed import Fixed
 from undula.joints.joint import Joint
-from undula.joints.rod.pieces import refuse_overwound
 from undula.joints.rod.elasticity import material_elements
+from undula.joints.rod.pieces import refuse_overwound
 from undula.joints.rod.plan import RodPlan, pack as pack_rods
 from undula.joints.rod.rod import Rod, Segment
 from undula.laws.law import Law

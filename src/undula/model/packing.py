@@ -228,7 +228,9 @@ def _kind(element: Element) -> tuple[str, tuple[str, ...]]:
         does = defined(element, Along if isinstance(element, Along) else ForceModel)
         if "energy_density" in does:
             if "energy" in does:
-                raise ModelError(f"{type(element).__name__} defines both energy and energy_density; it must be one of them.")
+                raise ModelError(
+                    f"{type(element).__name__} defines both energy and energy_density; define one of them."
+                )
             does = tuple(sorted({*does, "energy", "stress"}))  # both follow from the density
         return "force", does
     if isinstance(element, RowModel):

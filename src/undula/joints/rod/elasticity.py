@@ -11,13 +11,11 @@ from undula.joints.rod.law import MaterialLaw, SectionProperties, Strained, lose
 
 
 class _OfMaterial(Along):
+    """What both have in common: the law, and what it reads."""
+
     law: MaterialLaw
 
     recorded: ClassVar[bool] = False
-
-    def __init__(self, rod: str, law: MaterialLaw, name: str):
-        self.name, self.sites, self.coordinates, self.rod = name, (), (), rod
-        self.law = law
 
     def tabulate(self, X, rod):
         """The stress-free strain, the stiffness and the properties of the section; None for those that a rod lacks."""
@@ -61,5 +59,9 @@ def material_elements(rod: str, law: MaterialLaw | None) -> list[Along]:
     """The elements of a rod's material law; none without one."""
     if law is None:
         return []
-    out: list[Along] = [MaterialElasticity(rod, law, f"{rod}.elasticity")] if stores(law) else []
-    return out + ([MaterialDissipation(rod, law, f"{rod}.dissipation")] if loses(law) else [])
+    out: list[Along] = []
+    if stores(law):
+        out.append(MaterialElasticity(law, rod=rod, name=f"{rod}.elasticity"))
+    if loses(law):
+        out.append(MaterialDissipation(law, rod=rod, name=f"{rod}.dissipation"))
+    return out

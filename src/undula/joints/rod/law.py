@@ -130,7 +130,7 @@ class MooneyRivlin(MaterialLaw):
 
     def energy_density(self, at):
         H, (e, gy, gz, t, ky, kz) = jnp.diag(at.stiffness), at.strain
-        l, c = 1 + e, self.share
+        l, c = jnp.where(1 + e > 0, 1 + e, jnp.nan), self.share  # NaN: a step that turns the rod inside out has failed
         first, second = 1 - c, c  # C1 and C2, times 6 / E
         stretch = (first * (l**2 + 2 / l - 3) + second * (2 * l + 1 / l**2 - 3)) / 6
         # each factor is 1 at rest, where H is the stiffness

@@ -20,6 +20,7 @@ from undula.joints.rod.material import hooke, inertial, is_zero, refuse_unused, 
 from undula.joints.rod.quadrature import gauss, radau
 from undula.joints.rod.rod import Rod
 from undula.joints.rod.sections import Rectangle, Section
+from undula.joints.rod.shape import RodShape
 from undula.laws.law import Law
 
 SAME = 1e-12  # fractions of a rod's length that differ by less are considered equal
@@ -92,6 +93,8 @@ class RodPlan:
         x, w = gauss(max_modes + 4 if pieces == 1 else 6)
         self._fine = np.concatenate([lo + (hi - lo) * x for lo, hi in pairwise(breaks)])
         self._fine_weights = np.concatenate([(hi - lo) * w for lo, hi in pairwise(breaks)])
+        if isinstance(rod.reference, RodShape):
+            rod.reference.check(self, what)
 
     # Coordinates
 
