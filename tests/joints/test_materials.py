@@ -222,6 +222,14 @@ class TestGeneralLaw:
         assert not np.asarray(stiffness_of(prepare(pair[0])).k).any()  # none without a state: they are not constant
 
     @pytest.mark.long
+    def test_time_stepping(self, pair):
+        """By Moreau's rule, which treats rods implicitly: the same steps only if it does so with the law, too."""
+        start, moreau = {"tip.Kz1": 1.0, "tip.Gx2": 0.01}, un.integrators.Moreau()
+        ours, theirs = (un.run(s, s.state(start), t_end=0.2, dt=4e-3, integrator=moreau).data for s in pair)
+        a, b = ours.position.values, theirs.position.values
+        assert_allclose(a, b, atol=1e-8 * np.abs(b).max())
+
+    @pytest.mark.long
     def test_linearisation(self, pair):
         ours, theirs = (np.sort_complex(un.linearise(s, s.state()).eigenvalues) for s in pair)
         assert_allclose(ours, theirs, rtol=1e-8)
