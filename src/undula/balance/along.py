@@ -92,6 +92,18 @@ def strain_forces(group: Group, seen: Sections) -> Float[Array, "m gauss strains
     return -jnp.stack([stress[..., c] for c in rods.strains], 2)
 
 
+def stored_energy(group: Group, seen: Sections) -> Float[Array, "m"]:
+    """Integral over each rod of the energy density of an element [J]."""
+    density = of_each(lambda form, at: form.energy_density(at), group.form, seen.gauss, 2)
+    return (density * seen.rods.gauss_weights).sum((1, 2))
+
+
+def is_material(group: Group) -> bool:
+    """Whether elements exert nothing but passive stresses in rods, functions of the strain and its rate: materials."""
+    exerts = {"wrench", "effort", "pull", "stress"} & set(group.does)
+    return group.along and exerts == {"stress"} and group.form.account in ("conservative", "dissipative")
+
+
 def on_nodes(prepared: Prepared, group: Group, wrench: Float[Array, "m nodes 6"]) -> Float[Array, "links 6"]:
     """Wrenches at the nodes of rods, summed on each link."""
     rods = prepared.system.rods

@@ -6,7 +6,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from undula.balance.along import densities, on_nodes, on_strains, sections_of, strain_forces, strain_powers
+from undula.balance.along import densities, is_material, on_nodes, on_strains, sections_of, strain_forces, strain_powers
 from undula.balance.views import coordinates_of, memory_of, on_coordinates, views
 from undula.elements.view import each
 from undula.model.packing import Group
@@ -155,13 +155,17 @@ def _pull_power(prepared: Prepared, snap: Snapshot, group: Group, pulls: Array) 
     return jnp.stack([(chart_force(top, snap.state.q, x) * snap.state.v).sum() for x in each])
 
 
-def linear_efforts(prepared: Prepared, t: Any, state: State) -> Float[Array, "nv"]:
-    """Efforts (nv,) of springs, dampers and rods: force models that are linear in coordinates, actuators excepted."""
+def passive_efforts(prepared: Prepared, t: Any, state: State) -> Float[Array, "nv"]:
+    """Efforts (nv,) of springs and dampers of coordinates, and of the elasticity and viscosity of rods."""
     system = prepared.system
     snap = Snapshot(t, state, None, reported_position(system.topology, state.q), None)  # type: ignore[arg-type]
     total = jnp.zeros(system.nv)
     for group, _ in prepared.grouped("force"):
-        if "linear" in group.does and group.form.account != "actuator":
+        if is_material(group):
+            strains = exert(prepared, snap, group, ()).strains
+            assert strains is not None
+            total = total + on_strains(prepared, group, strains)
+        elif "linear" in group.does and group.form.account != "actuator":
             out = exert(prepared, snap, group, ())
             for part in (out.pulls, out.efforts):
                 total = total if part is None else total + on_coordinates(group, part, system.nv)

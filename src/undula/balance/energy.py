@@ -6,7 +6,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from undula.balance.along import of_each, sections_of
+from undula.balance.along import of_each, sections_of, stored_energy
 from undula.balance.assemble import Exerted, exert, member_powers
 from undula.balance.views import memory_of, views
 from undula.elements.view import each
@@ -88,8 +88,10 @@ def potential_energy_of(prepared: Prepared, snap: Snapshot) -> Float[Array, ""]:
 def group_energy(prepared: Prepared, snap: Snapshot, group: Group, places: tuple[PlacedSite, ...]) -> Float[Array, ""]:
     """Energy of the elements of one group [J]."""
     if group.along:
-        whole = sections_of(prepared, snap, group, still=True).whole
-        return of_each(lambda form, at: form.energy(at), group.form, whole).sum()
+        sections = sections_of(prepared, snap, group, still=True)
+        if "energy_density" in group.does:
+            return stored_energy(group, sections).sum()
+        return of_each(lambda form, at: form.energy(at), group.form, sections.whole).sum()
     seen = see(prepared, snap, group, places, memory_of(group, snap.state), still=True)
     at = views(snap, group, seen, still=True)
     return each(lambda form, at: form.energy(at), group.form, at).sum()

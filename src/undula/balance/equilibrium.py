@@ -12,7 +12,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from undula.balance.assemble import field_of, linear_efforts
+from undula.balance.assemble import field_of, passive_efforts
 from undula.balance.balance import Balance
 from undula.balance.implicit_equilibrium import (
     Terms,
@@ -73,7 +73,7 @@ def terms(system: System, state: State, t: Any, part: Any) -> Terms:
     snap = stand(prepared, place(prepared, t, state, still, screws=bool(system.ideal)), field_of(prepared, t))
     balance = Balance.of(prepared, snap, still=True)
     efforts = balance.imbalance()
-    elastic = -jnp.concatenate([jnp.zeros(6), linear_efforts(prepared, t, state)])
+    elastic = -jnp.concatenate([jnp.zeros(6), passive_efforts(prepared, t, state)])
     rows = rows_of(prepared, snap)
     r = (part * efforts + (1 - part) * elastic)[which]
     return Terms(r, rows.A[:, which], balance.size(efforts), rows.gap)

@@ -1,7 +1,8 @@
 """Stiffness and damping of force models, for methods that treat them implicitly.
 
-Models that are linear in coordinates provide them (`linear`). Among the others, those on coordinates and those at one site of a
-body are differentiated locally: with respect to their own coordinates, or to the pose and twist of their site.
+Models that are linear in coordinates provide them (`linear`). Among the others, those on coordinates, those at one site of a
+body and the materials of rods are differentiated locally: with respect to their own coordinates, to the pose and twist of their
+site, or to the strain and its rate.
 """
 
 from typing import Any, NamedTuple
@@ -11,7 +12,9 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
+from undula.balance.along import is_material, of_each, sections_of
 from undula.balance.views import coordinates_of, memory_of, on_coordinates, views
+from undula.elements.along import SectionView
 from undula.elements.view import View, each
 from undula.model.inertia import Blocks, Rigid
 from undula.model.packing import Group
@@ -77,6 +80,9 @@ def stiffness_of(prepared: Prepared, snap: Snapshot | None = None) -> Stiffness:
             at_links = _by_twist(prepared, snap, group, places)
             K_links, D_links = (x if old is None else old + x for old, x in zip((K_links, D_links), at_links))
             continue
+        elif is_material(group):
+            K, D = (x if old is None else old + x for old, x in zip((K, D), _by_strain(prepared, snap, group)))
+            continue
         else:
             continue
         parts = [_placed(group, x, nv) for x in own]
@@ -108,6 +114,33 @@ def _by_coordinates(prepared: Prepared, snap: Snapshot, group: Group, places: tu
         return jax.jacfwd(lambda x, v: efforts(form, at, x, v), (0, 1))(at.x, at.v)
 
     return tuple(_symmetric(-x) for x in each(one, group.form, at))
+
+
+def _by_strain(prepared: Prepared, snap: Snapshot, group: Group) -> tuple[Array, Array]:
+    """Stiffness and damping (nv, nv) of a group's stresses along rods."""
+    seen = sections_of(prepared, snap, group)
+
+    def one(form: Any, at: SectionView) -> Any:
+        def stress(xi, dxi):
+            return form.stress(at._replace(section=at.section._replace(xi=xi, dxi=dxi)))
+
+        return jax.jacfwd(stress, (0, 1))(at.section.xi, at.section.dxi)
+
+    rods, nv = seen.rods, prepared.system.nv
+    shapes = jnp.moveaxis(rods.shapes, 3, 2)  # (members, gauss, nodes, strains, modes)
+    out = []
+    for tangent in of_each(one, group.form, seen.gauss, 2):
+        weighted = _symmetric(tangent) * rods.gauss_weights[..., None, None]
+        own = jnp.stack([jnp.stack([weighted[..., a, b] for b in rods.strains], -1) for a in rods.strains], -2)
+        # forces on the strains, then on the coordinates, per unit of each coordinate
+        pushed = (own[..., None] * shapes[..., None, :, :]).sum(-2)
+        by_modes = (shapes[..., None] * pushed[..., None, :]).sum((1, 2, 3))
+        total = jnp.zeros((nv, nv))
+        for j, (_, k) in enumerate(group.rods):
+            where = nv - rods.total + np.array(rods.coordinates[k])
+            total = total.at[np.ix_(where, where)].add(by_modes[j])
+        out.append(total)
+    return out[0], out[1]
 
 
 def _by_twist(prepared: Prepared, snap: Snapshot, group: Group, places: tuple[PlacedSite, ...]) -> Any:

@@ -3,6 +3,7 @@
 from typing import Any, NamedTuple
 
 import equinox as eqx
+import jax
 from jaxtyping import Float
 
 from undula.core.arrays import Array
@@ -55,6 +56,14 @@ class Along(ForceModel):
 
     def stress(self, at: SectionView) -> Float[Array, "6"]:
         """Internal wrench in addition to that of the material, positive in tension [N, N m]: muscles, tendons."""
+        return jax.grad(lambda xi: self.energy_density(at._replace(section=at.section._replace(xi=xi))))(at.section.xi)
+
+    def energy_density(self, at: SectionView) -> Float[Array, ""]:
+        """Potential energy per unit length [J/m], a function of X, the strain and the time, but not of `at.total`.
+
+        The energy of the element is its integral over the rod, and its stress, unless the class defines `stress`, the
+        derivative by the strain.
+        """
         raise NotImplementedError
 
     def energy(self, at: SectionView) -> Float[Array, ""]:  # type: ignore[override]  # sees a section

@@ -4,6 +4,7 @@ from typing import Any, ClassVar
 
 import jax.numpy as jnp
 
+from undula.core.errors import ModelError
 from undula.elements.along import Along
 from undula.laws.field import Field, field_of
 from undula.numerics.small import matvec
@@ -44,6 +45,14 @@ class StressFreeStrain(Along):
     def __init__(self, rod: str, strain: Any, name: str | None = None):
         self.name, self.sites, self.coordinates, self.rod = name, (), (), rod
         self.strain = field_of(strain, 6, f"strain of the stress-free strain of '{rod}'")
+
+    def check(self, model):
+        rod = model.rods.get(self.rod)
+        if rod is not None and rod.plan.rod.material is not None:
+            raise ModelError(
+                f"the stress-free strain '{self.name}' is on the rod '{self.rod}', which has a material law; it is defined for "
+                "linear elasticity only."
+            )
 
     def tabulate(self, X, rod):
         return jnp.asarray(rod.hooke(X), dtype=float)

@@ -15,7 +15,7 @@ import numpy as np
 from jax.ad_checkpoint import checkpoint_name
 from jaxtyping import Array, Bool, Float
 
-from undula.balance.assemble import linear_efforts, wants_sites
+from undula.balance.assemble import passive_efforts, wants_sites
 from undula.balance.balance import Balance
 from undula.balance.coupling import pattern
 from undula.balance.internal import advanced_states, internal_rates, settled
@@ -246,7 +246,7 @@ class Implicit(Integrator):
         be strained far more than they are, at the start of the step."""
         u = spread(ballistic, which, jnp.zeros(6 + prepared.system.nv))
         moved = displaced(prepared.system.topology, state, u)
-        before, after = (jnp.abs(linear_efforts(prepared, t, x)).max(initial=0.0) for x in (state, moved))
+        before, after = (jnp.abs(passive_efforts(prepared, t, x)).max(initial=0.0) for x in (state, moved))
         return jnp.where(after > 10 * before, 0.0, 1.0) * ballistic
 
     # A free base with rotation and translation integrated separately: its velocity is that of the origin, in the base axes

@@ -20,6 +20,7 @@ from undula.elements.site import Site
 from undula.elements.weightless import AddedInertia
 from undula.joints.fixed import Fixed
 from undula.joints.joint import Joint
+from undula.joints.rod.elasticity import material_elements
 from undula.joints.rod.pieces import refuse_overwound
 from undula.joints.rod.plan import RodPlan, pack as pack_rods
 from undula.joints.rod.rod import Rod, Segment
@@ -336,6 +337,7 @@ class Builder:
                 out.append(Springs(plan.coordinate_names, K, np.zeros(plan.count), f"{plan.name}.elasticity"))
             if is_traced(D) or np.any(D):
                 out.append(Dampers(plan.coordinate_names, D, f"{plan.name}.viscosity"))
+            out.extend(material_elements(plan.name, plan.rod.material))
         return out
 
     def _inertials(

@@ -54,7 +54,9 @@ def check_force(element: ForceModel, does: tuple[str, ...], nv: int, rod: Any, w
     wrench: Shapes = [(6,)] if isinstance(element, Along) else [(s, 6), (6,)] if s == 1 else [(s, 6)]
     inertia: Shapes = [(6, 6)] if isinstance(element, Along) else [(s, 6, 6), (6, 6)] if s == 1 else [(s, 6, 6)]
     shapes: dict[str, Shapes] = {"wrench": wrench, "effort": [(c,)], "pull": [(c,)], "stress": [(6,)], "energy": [()]}
-    for name in sorted(shapes.keys() & set(does)):
+    shapes["energy_density"] = [()]
+    derived = {"energy"} if "energy_density" in does else set()
+    for name in sorted((shapes.keys() & set(does)) - derived, key=lambda name: (name != "energy_density", name)):
         found = _returned(getattr(element, name), views.get(name, at))
         parts = found if name == "wrench" and isinstance(found, dict) else {"": found}
         for part, value in parts.items():
@@ -141,7 +143,8 @@ def _section_views(element: Along, does: tuple[str, ...], at: View, rod: Any) ->
     zero = jnp.zeros(3)
     node = gauss._replace(section=strained._replace(R=jnp.eye(3), p=zero, V=zero, W=zero), total=total)
     whole = gauss._replace(X=None, section=empty, table=None, total=total)  # type: ignore[arg-type]
-    return {"stress": gauss._replace(total=total), "wrench": node, "energy": whole, "tabulated": table}
+    full = gauss._replace(total=total)
+    return {"stress": full, "energy_density": full, "wrench": node, "energy": whole, "tabulated": table}
 
 
 def _check_memory(element: Element, does: tuple[str, ...], at: View, what: str) -> None:

@@ -258,6 +258,12 @@ def _kind(element: Element) -> tuple[str, tuple[str, ...]]:
                 f"account of {type(element).__name__} = {element.account!r}; it must be one of {', '.join(ACCOUNTS)}."
             )
         does = defined(element, Along if isinstance(element, Along) else ForceModel)
+        if "energy_density" in does:
+            if "energy" in does:
+                raise ModelError(
+                    f"{type(element).__name__} defines both energy and energy_density; define one of them."
+                )
+            does = tuple(sorted({*does, "energy", "stress"}))  # both follow from the density
         return "force", does
     if isinstance(element, RowModel):
         kind = "unilateral" if element.slots else "ideal" if element.law is None else "slip"

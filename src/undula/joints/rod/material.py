@@ -18,7 +18,8 @@ TOLERANCE = 1e-9  # relative, for entries that must be equal
 
 def refuse_unused(rod: "Rod", what: str) -> None:
     """Rejects arguments that would have no effect beside the others, since their intent is unclear."""
-    given = [x for x in ("E", "G", "density", "inertia", "mass", "modes", "section") if getattr(rod, x) is not None]
+    unset = ("E", "G", "density", "inertia", "mass", "modes", "section", "material", "shear_factor")
+    given = [x for x in unset if getattr(rod, x) is not None]
     given += [x for x in ("stiffness", "damping") if not is_zero(getattr(rod, x))]
     given += ["basis"] if rod.basis != "legendre" else []
 
@@ -28,20 +29,20 @@ def refuse_unused(rod: "Rod", what: str) -> None:
             raise ModelError(f"{' and '.join(unused)} of {what} would not be used: {because}.")
 
     if rod.strain is not None:
-        refuse(("E", "G", "stiffness", "damping"), "an imposed strain needs no elasticity")
+        refuse(("E", "G", "stiffness", "damping", "material", "shear_factor"), "an imposed strain needs no elasticity")
         refuse(("modes", "basis"), "an imposed strain has no basis")
         if rod.role not in ("free", "driven"):
             raise ModelError(f"role of {what} = {rod.role!r}; a rod with an imposed strain is driven.")
     if "stiffness" in given:
-        refuse(("E", "G"), "its stiffness is given")
+        refuse(("E", "G", "shear_factor"), "its stiffness is given")
     if "inertia" in given:
         refuse(("density",), "its inertia is given")
     else:
         refuse(("mass",), "its inertia is not given")
     if "section" not in given and "inertia" in given:  # without both, it cannot be built anyway
-        refuse(("E", "G"), "it has no section")
+        refuse(("E", "G", "shear_factor"), "it has no section")
     if "E" not in given:
-        refuse(("G",), "it has no E")
+        refuse(("G", "shear_factor"), "it has no E")
     if "E" not in given and "stiffness" not in given and np.ndim(rod.damping) == 0 and not callable(rod.damping):
         refuse(("damping",), "it is a time constant, and there is no stiffness to be multiplied by it")
 
@@ -78,16 +79,34 @@ def hooke(rod: "Rod", section: Section | None, X: Any, what: str) -> Any:
     if not is_zero(rod.stiffness):
         return _symmetric(matrix(rod.stiffness, X, f"stiffness of {what}"), f"stiffness of {what}", "is not positive")
     if section is None or rod.E is None:
-        if rod.role == "driven" or rod.motion is not None or rod.strain is not None:
-            return np.zeros((6, 6))  # an imposed strain needs no elasticity
+        if rod.material is not None or rod.role == "driven" or rod.motion is not None or rod.strain is not None:
+            return np.zeros((6, 6))  # given by the material law, or not needed by an imposed strain
         raise ModelError(f"{what} needs a section and E, or its stiffness.")
     positive(rod.E, f"E of {what}", "Pa")
     G = rod.E / 3 if rod.G is None else rod.G
     positive(G, f"G of {what}", "Pa")
     Iy, Iz = section.moments
-    return diagonal(
-        [rod.E * section.area, G * section.area, G * section.area, G * section.torsion, rod.E * Iy, rod.E * Iz]
-    )
+    EA, GA, GJ = rod.E * section.area, G * section.area, G * section.torsion
+    ky, kz = shear_factors(rod, section, X, what)
+    return diagonal([EA, ky * GA, kz * GA, GJ, rod.E * Iy, rod.E * Iz])
+
+
+def shear_factors(rod: "Rod", section: Section, X: Any, what: str) -> tuple[Any, Any]:
+    """Factors of the shear stiffness G A along y and z at an abscissa X [m]."""
+    given = rod.shear_factor(X) if callable(rod.shear_factor) else rod.shear_factor
+    if given is None:
+        return 1.0, 1.0
+    name = f"shear_factor of {what}"
+    if isinstance(given, str):
+        if given != "cowper":
+            raise ModelError(f"{name} = {given!r}; it must be a number, a pair of numbers, or 'cowper'.")
+        return section.shear_factors(rod.E / (2 * rod.G) - 1 if rod.G is not None else 0.5)
+    pair = tuple(given) if isinstance(given, Sequence) or np.ndim(given) == 1 else (given, given)
+    if len(pair) != 2:
+        raise ModelError(f"{name} = {given}; it must be a number, a pair of numbers along y and z, or 'cowper'.")
+    for factor in pair:
+        positive(factor, name)
+    return pair
 
 
 def viscous(mu: Any, H: Any, X: Any, what: str) -> Any:

@@ -14,11 +14,13 @@ from undula.core.shapes import ALONG_X, Shape
 from undula.joints.rod.basis import COMPONENTS, bases, components
 from undula.joints.rod.group import RodGroup
 from undula.joints.rod.imposed import StrainField
+from undula.joints.rod.law import SHEARED, SectionProperties, check_law
 from undula.joints.rod.magnus import GAUSS
-from undula.joints.rod.material import hooke, inertial, refuse_unused, viscous
+from undula.joints.rod.material import hooke, inertial, is_zero, refuse_unused, viscous
 from undula.joints.rod.quadrature import gauss, radau
 from undula.joints.rod.rod import Rod
 from undula.joints.rod.sections import Rectangle, Section
+from undula.joints.rod.shape import RodShape
 from undula.laws.law import Law
 
 SAME = 1e-12  # fractions of a rod's length that differ by less are considered equal
@@ -45,6 +47,10 @@ class RodPlan:
             raise ModelError(f"section of {what} = {rod.section!r}; it must be a section, e.g. Circle(0.01).")
         refuse_unused(rod, what)
         self.strains = components(rod.strains, what)
+        if rod.shear_factor is not None and not set(self.strains) & set(SHEARED):
+            raise ModelError(f"shear_factor of {what} would not be used: its strains include neither Gy nor Gz.")
+        if rod.material is not None:
+            self._check_material(what)
         if rod.strain is None:
             self.bases = bases(self.strains, rod.modes, rod.basis, what)
             breaks = sorted({0.0, 1.0, *(round(x, 12) for basis in self.bases for x in basis.breaks)})
@@ -87,6 +93,8 @@ class RodPlan:
         x, w = gauss(max_modes + 4 if pieces == 1 else 6)
         self._fine = np.concatenate([lo + (hi - lo) * x for lo, hi in pairwise(breaks)])
         self._fine_weights = np.concatenate([(hi - lo) * w for lo, hi in pairwise(breaks)])
+        if isinstance(rod.reference, RodShape):
+            rod.reference.check(self, what)
 
     # Coordinates
 
@@ -236,8 +244,29 @@ class RodPlan:
         """Stiffness (6, 6) per length at an abscissa [m]: stress over strain [N, N m, N m^2]."""
         return hooke(self.rod, self.section(X), X, f"the rod '{self.name}'")
 
+    @property
+    def has_stiffness(self) -> bool:
+        """Whether the stiffness of its sections is given: E and a section, or `stiffness`."""
+        return not is_zero(self.rod.stiffness) or (self.rod.E is not None and self.rod.section is not None)
+
+    def properties(self, X: Any) -> SectionProperties | None:
+        """Area, second moments and torsion constant of the section at an abscissa [m]; None if the rod has no section."""
+        section = self.section(X)
+        return None if section is None else SectionProperties(section.area, *section.moments, section.torsion)
+
+    def reference_at(self, X: Any) -> Any:
+        """The stress-free strain (6,) at an abscissa [m]."""
+        given = self.rod.reference
+        return given(X) if callable(given) else as_vector(given, 6, f"reference of the rod '{self.name}'")
+
+    def _check_material(self, what: str) -> None:
+        stiffness = self.hooke(0.0) if self.has_stiffness else None
+        damping = self.rod.damping
+        multiple = np.ndim(damping) == 0 and not callable(damping) and not is_zero(damping)
+        check_law(self.rod.material, stiffness, self.properties(0.0), multiple, what)
+
     def stiffness(self) -> tuple[Any, Any]:
-        """K_ee and D_ee of (2.38), (2.39)."""
+        """K_ee and D_ee of (2.38), (2.39); K_ee is zero if the rod has a material law instead."""
         if self.rod.strain is not None:
             return np.zeros((self.count, self.count)), np.zeros((self.count, self.count))
         B, w = self._shapes(self._fine), self._fine_weights
@@ -245,7 +274,7 @@ class RodPlan:
         H = [self.hooke(X) for X in at]
         D = [viscous(self.rod.damping, h, X, what) for h, X in zip(H, at)]
         K, V = (sum(wk * b.T @ x @ b for wk, b, x in zip(w, B, xs)) * self.rod.length for xs in (H, D))
-        return K, V
+        return (np.zeros((self.count, self.count)) if self.rod.material is not None else K), V
 
     def inertials(self) -> list[tuple[Any, Any, Any, Any]]:
         """Mass, centre of mass and inertia about it of the nodes, and their weightless inertia (6, 6) or None."""

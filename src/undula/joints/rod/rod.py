@@ -47,12 +47,17 @@ class Rod(Joint):
       section.
     - `damping`: time constant mu [s] of Kelvin-Voigt damping D = mu H (2.13), or a matrix like `stiffness` [N s, N m^2
       s].
+    - `material`: a `rods.MaterialLaw`, e.g. `rods.NeoHookean()`, in place of linear elasticity; it may read the stiffness that
+      E, G and the section, or `stiffness`, define.
+    - `shear_factor`: of the shear stiffness G A (1 by default): a number, a pair (along y, along z), "cowper" (the formulas
+      for circles, tubes and rectangles), or a function of X.
     - `strains`: "reissner", "extensible-kirchhoff", "kirchhoff", "torsion-free", "planar-kirchhoff" (bends about z),
       "planar-reissner" or "bar"; or some of the names Gx, Gy, Gz (stretch, shears), Kx (torsion), Ky, Kz (curvatures).
     - `modes`: number of functions (3 by default), for all strains or for each; `basis`: "legendre", "chebyshev",
       "monomial", "piecewise-constant", "piecewise-linear", "b-spline", or a `Basis` object, which has its own number of
       functions.
-    - `reference`: stress-free strain (6,), or a function of X, for precurved and pretwisted rods.
+    - `reference`: stress-free strain (6,), or a function of X, for precurved and pretwisted rods: `rods.curved`,
+      `rods.shape_through`.
     - `nodes`: their number, by default from the basis. `order` of the Magnus increments, 4 or 6.
     - `strain`: an imposed field, a function (X, t) -> (6,); the rod is then driven and has no basis.
     - `role`, `motion`, `effort`: as for any joint, over all the coordinates; efforts are in N m^2 (curvatures, torsion) and
@@ -78,6 +83,8 @@ class Rod(Joint):
     strain: Callable[[Any, Any], Any] | None = None
     colour: tuple[float, ...] | None = None
     drawn: tuple[float, float] | None = None
+    material: Any = None
+    shear_factor: Any = None
 
     @property
     def kind(self) -> Kind:

@@ -1,4 +1,8 @@
-"""Cross sections: area and second moments, which with the material give a rod's stiffness and inertia."""
+"""Cross sections: area and second moments, which with the material give a rod's stiffness and inertia.
+
+Shear factors are those of G. R. Cowper, The shear coefficient in Timoshenko's beam theory, Journal of Applied Mechanics 33,
+1966.
+"""
 
 import abc
 import math
@@ -38,6 +42,10 @@ class Section(abc.ABC):
         Iy, Iz = self.moments
         return Iy + Iz
 
+    def shear_factors(self, nu: Any) -> tuple[Any, Any]:
+        """Shear factors along y and z of a material of Poisson's ratio `nu`, by Cowper's formula for the shape."""
+        raise ModelError(f"there is no formula for the shear factor of a {type(self).__name__}: give a number.")
+
     @property
     def corners(self) -> bool:
         """Whether it fills the rectangle of its outline rather than the ellipse."""
@@ -71,6 +79,10 @@ class Circle(Section):
     def outline(self):
         return self.diameter / 2, self.diameter / 2
 
+    def shear_factors(self, nu):
+        k = 6 * (1 + nu) / (7 + 6 * nu)
+        return k, k
+
 
 @dataclass(frozen=True)
 class Annulus(Circle):
@@ -94,6 +106,11 @@ class Annulus(Circle):
     def moments(self):
         I = super().moments[0] - Circle(self.inner).moments[0]
         return I, I
+
+    def shear_factors(self, nu):
+        m = (self.inner / self.diameter) ** 2
+        k = 6 * (1 + nu) * (1 + m) ** 2 / ((7 + 6 * nu) * (1 + m) ** 2 + (20 + 12 * nu) * m)
+        return k, k
 
 
 @dataclass(frozen=True)
@@ -130,6 +147,10 @@ class Rectangle(_Oblong):
         # 1/3 - (64 b / pi^5 a) sum tanh(n pi a / 2 b) / n^5, over odd n
         tail = sum(xp.tanh(n * math.pi * a / (2 * b)) / n**5 for n in range(1, 12, 2))
         return a * b**3 * (1 / 3 - 64 * b / (math.pi**5 * a) * tail)
+
+    def shear_factors(self, nu):
+        k = 10 * (1 + nu) / (12 + 11 * nu)
+        return k, k
 
     @property
     def corners(self):
