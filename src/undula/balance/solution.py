@@ -2,6 +2,7 @@
 
 from typing import Any, NamedTuple
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int
@@ -9,13 +10,15 @@ from jaxtyping import Array, Float, Int
 from undula.balance.balance import Balance
 from undula.balance.look import Held, hold, moved
 from undula.balance.reduced import multipliers, reduced_accelerations, slip_forces
-from undula.balance.unconstrained import tree_dynamics
+from undula.balance.rows import rows_of
+from undula.balance.unconstrained import solve_dynamics, tree_dynamics
 from undula.model.prepare import Prepared, prepare
 from undula.model.state import Acceleration, State
 from undula.model.system import System
 from undula.numerics.pick import pick
+from undula.numerics.row_space import decompose
 from undula.numerics.small import matvec, tmatvec
-from undula.tree.snapshot import Snapshot, move
+from undula.tree.snapshot import Snapshot, move, place
 
 
 class Solution(NamedTuple):
@@ -97,6 +100,27 @@ def with_efforts(
     powers = (lambdas * matvec(held.rows.A, u)).sum(), (push * u).sum()
     found = Solution(snap.state, acceleration, efforts, base, reactions, held.residual, held.space.rank, *powers)
     return found, balance, F
+
+
+def accelerated(prepared: Prepared, t: Any, state: State, known: Acceleration) -> Float[Array, "nv"]:
+    """Efforts of the driven coordinates for given accelerations `known`, from an admissible state, whatever their laws."""
+    top = prepared.system.topology
+    if not prepared.system.constrained:
+        return solve_dynamics(prepared, t, state, known, None, ~top.driven, top.base_directions).efforts
+    snap = place(prepared, t, state, known)
+    rows = rows_of(prepared, snap)
+    A = pick(rows.A.T, top.unknown).T
+    held = Held(snap, rows, A, decompose(A, least_squares=prepared.system.least_squares), jnp.zeros(()))
+    snap = moved(prepared, held)
+    acceleration = reduced_accelerations(prepared, held, snap)
+    balance = Balance.of(prepared, move(prepared, snap._replace(known=acceleration), snap.field))
+    whole = balance.needed() - slip_forces(prepared, balance.snap)[0]
+    force = pick(whole - jnp.concatenate([jnp.zeros(6), balance.given()]), top.unknown)
+    # the row space is taken as constant; one correction makes the derivatives of the multipliers exact nevertheless
+    space = held.still
+    first = jax.lax.stop_gradient(multipliers(prepared, space, force))
+    lambdas = first + tmatvec(space.W, matvec(space.Q, force - tmatvec(A, first)))
+    return (whole - tmatvec(rows.A, lambdas))[6:]
 
 
 def reaction_kernel(system: System, state: State, t: Any = 0.0) -> Float[Array, "rows rows"]:
