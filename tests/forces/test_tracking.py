@@ -98,7 +98,7 @@ class TestComputedTorque:
         system = arm(un.forces.ComputedTorque(KP, KD, LAW, model=believed))
         state = started(system)
         found = accelerations(system, 0.0, state)
-        x, dx, ddx = (np.asarray(y) for y in LAW(0.0))
+        ddx = np.asarray(LAW(0.0)[2])
         gain = ddx + KD * RATE_OFF + KP * OFF
         tau = un.inverse_dynamics(believed, state, un.Acceleration(jnp.zeros(6), jnp.asarray(gain))).v
         assert_allclose(found.efforts, tau, atol=1e-9)
@@ -167,7 +167,13 @@ class TestComputedTorque:
         @eqx.filter_jit
         def end(mass):
             model = believed.bare().replace(mass=mass)
-            at = un.simulate(system.replace_element("tracking", model=model), state, 0.01, 5, integrator=un.integrators.SemiImplicitEuler())
+            at = un.simulate(
+                system.replace_element("tracking", model=model),
+                state,
+                0.01,
+                5,
+                integrator=un.integrators.SemiImplicitEuler(),
+            )
             return (at.q[-1] ** 2).sum()
 
         mass, way = believed.mass, jnp.asarray([0.0, 1.0, -0.5, 0.7])
@@ -192,7 +198,9 @@ class TestComputedTorque:
             b.build()
 
 
-STIFF = np.diag([300.0, 400.0, 500.0, 20.0, 30.0, 25.0]) + 5.0 * np.diag([1.0, 0, 0], 3) + 5.0 * np.diag([1.0, 0, 0], -3)
+STIFF = (
+    np.diag([300.0, 400.0, 500.0, 20.0, 30.0, 25.0]) + 5.0 * np.diag([1.0, 0, 0], 3) + 5.0 * np.diag([1.0, 0, 0], -3)
+)
 AXES = ((0, 0, 1), (0, 1, 0), (0, 1, 0), (1, 0, 0), (0, 1, 0), (1, 0, 0))
 POSE = np.array([0.2, 0.5, 0.9, 0.3, 0.7, -0.4])
 

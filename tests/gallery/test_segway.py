@@ -74,7 +74,9 @@ def test_closed_loop_eigenvalues(segway):
     A, B = Textbook(p).matrices()
     found = un.linearise(system, system.state(), keep=KEPT)
     assert_allclose(found.matrix, A - B @ feedback(p), atol=1e-8)
-    assert_allclose(np.sort_complex(found.eigenvalues), np.sort_complex(np.linalg.eigvals(A - B @ feedback(p))), atol=1e-8)
+    assert_allclose(
+        np.sort_complex(found.eigenvalues), np.sort_complex(np.linalg.eigvals(A - B @ feedback(p))), atol=1e-8
+    )
     assert found.eigenvalues.real.max() < -1
 
 
@@ -116,7 +118,7 @@ def test_the_run_against_solve_ivp(segway):
         return book.torques(p["gain"], p["turn_gain"], *errors, yaw - turn, yawing - turning)
 
     def rates(t, y):
-        x, z, yaw, pitch, v, pitching, yawing = y
+        _, _, yaw, pitch, v, pitching, yawing = y
         more = book.accelerations(pitch, v, pitching, yawing, *torques(t, y))
         return [v * np.cos(yaw), v * np.sin(yaw), yawing, pitching, *more]
 

@@ -20,7 +20,7 @@ from undula.model.state import State, chart_motion, reported_position
 from undula.numerics.pick import pick, spread
 from undula.tree.driven import driven_motion
 from undula.tree.sites import Seen, carry_rows
-from undula.tree.snapshot import Snapshot, move, place
+from undula.tree.snapshot import Snapshot, place
 
 
 class Controlled(Plant):
@@ -77,7 +77,9 @@ class Controlled(Plant):
         for _, _, iv in top.curved:
             own = np.isin(iv, which)
             if (own.any(axis=1) & ~own.all(axis=1)).any():
-                raise ModelError("a controller tracks a spherical or free joint in some coordinates only; name all of them.")
+                raise ModelError(
+                    "a controller tracks a spherical or free joint in some coordinates only; name all of them."
+                )
         x = reported_position(top, state.q)
         dx = self.rates(pick(state.v, which))
         zero = jnp.zeros(top.nv)
@@ -114,9 +116,7 @@ def each_seeing(
     """`function` (form, view) for every member of a group, with their plants if they want them."""
     if not group.form.wants_plant:
         return each(function, group.form, at)
-    found = [
-        function(member(group.form, k), seeing(prepared, snap, group, seen, at, k)) for k in range(group.size)
-    ]
+    found = [function(member(group.form, k), seeing(prepared, snap, group, seen, at, k)) for k in range(group.size)]
     return jax.tree.map(lambda *x: jnp.stack(x), *found)
 
 

@@ -5,7 +5,6 @@ from typing import Any
 import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Float
 
 from undula.core.arrays import Array
 from undula.core.errors import ModelError, as_vector, is_traced
@@ -67,9 +66,7 @@ class ComputedTorque(Actuator):
 
     def effort(self, at):
         wanted, rate, gain = self.reference(at.t)
-        return at.plant.efforts(
-            gain + self.kd * (rate - at.plant.rates(at.v)) + self.kp * (wanted - at.x), self.model
-        )
+        return at.plant.efforts(gain + self.kd * (rate - at.plant.rates(at.v)) + self.kp * (wanted - at.x), self.model)
 
     def followed(self):
         return (self.reference,)

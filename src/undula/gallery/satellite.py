@@ -19,7 +19,11 @@ def build(p: dict) -> Setup:
     # Rotors are thin discs (axial moment twice the transverse one), centred at the total mass centre.
     b = un.Builder("satellite", gravity=(0, 0, 0))
     gyros = p["actuators"] == "gyros"
-    discs = gyro_discs(p) if gyros else [np.diag(np.where(np.eye(3)[j], x, x / 2)) for j, x in enumerate(p["rotor_inertia"])]
+    discs = (
+        gyro_discs(p)
+        if gyros
+        else [np.diag(np.where(np.eye(3)[j], x, x / 2)) for j, x in enumerate(p["rotor_inertia"])]
+    )
     b.base(
         "satellite",
         role="free",

@@ -25,7 +25,6 @@ from undula.numerics.row_space import decompose
 from undula.numerics.small import cross, matvec, solve_spd
 from undula.tree.snapshot import place
 
-
 FRAMES = ("base", "mass centre")
 
 
