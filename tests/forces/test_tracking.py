@@ -261,7 +261,11 @@ class TestImpedance:
         assert_allclose(accelerations(system, 0.0, state).efforts, exact, atol=1e-9)
 
     @pytest.mark.parametrize(
-        "method", [un.integrators.GeneralisedAlpha(), un.integrators.Moreau(theta=0.5)], ids=["implicit", "Moreau"]
+        "method",
+        [
+            pytest.param(un.integrators.GeneralisedAlpha(), marks=pytest.mark.long, id="implicit"),
+            pytest.param(un.integrators.Moreau(theta=0.5), id="Moreau"),
+        ],
     )
     def test_methods_agree(self, target, method):
         system, _ = six_joints(target=target)

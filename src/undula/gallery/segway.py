@@ -70,7 +70,7 @@ def course(p: dict) -> tuple[un.laws.Law, un.laws.Law, float]:
     arrival = first + p["drive_time"]
     last = arrival + SETTLE
     there = un.laws.Quintic(0.0, bearing, PAUSE, first)
-    end = un.laws.Quintic(0.0, p["heading"] - bearing, last, last + p["turn_time"])
+    end = un.laws.Quintic(0.0, p["final_heading"] - bearing, last, last + p["turn_time"])
     return un.laws.Quintic(0.0, 1.0, first, arrival), there + end, last + p["turn_time"] + SETTLE
 
 
@@ -146,7 +146,7 @@ SCENARIO = Scenario(
         Parameter("gain", (-22.4, -134.7, -31.3, -32.4), "N, N m, N s, N m s", "of lag, pitch and their rates"),
         Parameter("turn_gain", (14.1, 5.5), "N m, N m s", "of the error of the heading and its rate"),
         Parameter("target", (3.0, 2.0), "m", "where it drives, x and y"),
-        Parameter("heading", -1.0, "rad", "heading at the end"),
+        Parameter("final_heading", -1.0, "rad", "heading at the end"),
         Parameter("turn_time", 2.0, "s", "duration of each turn", low=0, open_low=True),
         Parameter("drive_time", 5.0, "s", "duration of the drive", low=0, open_low=True),
         Parameter("lean", 0.1, "rad", "pitch at the start", low=-1.0, high=1.0),
