@@ -128,8 +128,8 @@ def test_the_run_against_solve_ivp(segway):
     t = run.data.time.values
     start = [0, 0, 0, p["lean"], 0, 0, 0]
     exact = solve_ivp(rates, (0, end), start, method="DOP853", rtol=1e-10, atol=1e-11, t_eval=t).y
-    assert_allclose(run.data.base_position.values[:, :2], exact[:2].T, atol=3e-5)
-    assert_allclose(run.data.balance_heading.values[:, 0], exact[2], atol=3e-5)
-    assert_allclose(run.data.balance_pitch.values[:, 0], exact[3], atol=3e-5)
-    assert_allclose(run.data.effort.values, [torques(s, y) for s, y in zip(t, exact.T)], atol=3e-3)
+    assert_allclose(run.data.base_position.values[:, :2], exact[:2].T, atol=1e-6)
+    assert_allclose(run.data.balance_heading.values[:, 0], exact[2], atol=1e-6)
+    assert_allclose(run.data.balance_pitch.values[:, 0], exact[3], atol=1e-6)
+    assert_allclose(run.data.effort.values, [torques(s, y) for s, y in zip(t, exact.T)], atol=1e-4)
     assert np.abs(exact[2]).max() > 0.5 and np.abs(exact[6] * exact[4]).max() > 0.01
