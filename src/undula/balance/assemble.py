@@ -7,8 +7,8 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from undula.balance.along import densities, is_material, on_nodes, on_strains, sections_of, strain_forces, strain_powers
+from undula.balance.controlled import each_seeing
 from undula.balance.views import coordinates_of, memory_of, on_coordinates, views
-from undula.elements.view import each
 from undula.model.packing import Group
 from undula.model.prepare import PlacedSite, Prepared
 from undula.model.state import State, chart_force, reported_position
@@ -179,11 +179,12 @@ def exert(
     if group.along:
         return _exert_along(prepared, snap, group, t, still)
     at = views(snap, group, seen, t, still)
+    here = prepared, snap, group, seen
     found: dict[str, Array] = {}
     if "wrench" in group.does:
-        found = named(each(lambda form, at: form.wrench(at), group.form, at), (group.size, len(seen), 6))
+        found = named(each_seeing(*here, lambda form, at: form.wrench(at), at), (group.size, len(seen), 6))
     pulls, efforts = (
-        each(lambda form, at, what=what: getattr(form, what)(at), group.form, at) if what in group.does else None
+        each_seeing(*here, lambda form, at, what=what: getattr(form, what)(at), at) if what in group.does else None
         for what in ("pull", "effort")
     )
     return Exerted(found, pulls, efforts, None)

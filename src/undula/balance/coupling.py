@@ -12,7 +12,8 @@ def pattern(system: System) -> Pattern:
     """Pattern over the unknown velocities. Constraints, mimics, and elements that see the whole state couple all of them."""
     which = system.topology.unknown
     n = len(which)
-    if system.constrained or system.topology.mimics or any(g.form.wants_whole for g in system.forces):
+    seeing = any(g.form.wants_whole or g.form.wants_plant for g in system.forces)
+    if system.constrained or system.topology.mimics or seeing:
         return dense_pattern(n)
     moves = _moves(system)
     below = moves[:, which].astype(float)  # (links, n)

@@ -135,14 +135,18 @@ def bias(
 
 def gravity_efforts(system: System, state: State, t: Any = 0.0) -> Float[Array, "n"]:
     """Generalised efforts that hold the system still against gravity alone [N m or N]."""
-    prepared = prepare(system)
+    needed = weights(prepare(system), t, state)
+    return jnp.concatenate([needed[_directions(system)], needed[6:]])
+
+
+def weights(prepared: Prepared, t: Any, state: State) -> Float[Array, "n"]:
+    """The same over all velocities (6 + nv,), for a prepared system."""
     still = state.at_rest()
     weightless = prepared.added is not None
-    snap = place(prepared, t, still, Acceleration.zero(system.nv), frames=weightless, screws=False)
+    snap = place(prepared, t, still, Acceleration.zero(len(state.v)), frames=weightless, screws=False)
     snap = move(prepared, snap, field_of(prepared, t))
     none = assemble(_without_forces(prepared), snap) if weightless else Forces(None, None, None)
-    needed = Balance(prepared, snap, none).needed()
-    return jnp.concatenate([needed[_directions(system)], needed[6:]])
+    return Balance(prepared, snap, none).needed()
 
 
 def _without_forces(prepared: Prepared) -> Prepared:

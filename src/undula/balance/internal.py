@@ -5,9 +5,9 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
+from undula.balance.controlled import each_seeing
 from undula.balance.views import memory_of, views
 from undula.elements.element import state_rate
-from undula.elements.view import each
 from undula.model.packing import Group
 from undula.model.prepare import PlacedSite, Prepared
 from undula.model.state import Acceleration, State
@@ -27,8 +27,8 @@ def internal_rates(prepared: Prepared, snap: Snapshot) -> tuple[Any, ...]:
     """Rates of all internal states in a snapshot, structured like `State.z`."""
     out = []
     for group, places in remembering(prepared):
-        at = views(snap, group, see(prepared, snap, group, places, memory_of(group, snap.state)))
-        out.append(each(state_rate, group.form, at))
+        seen = see(prepared, snap, group, places, memory_of(group, snap.state))
+        out.append(each_seeing(prepared, snap, group, seen, state_rate, views(snap, group, seen)))
     return tuple(out)
 
 
@@ -58,8 +58,11 @@ def _applied(prepared: Prepared, t: Any, state: State, what: str, *more: Any) ->
     z = list(state.z)
     for group, places in remembering(prepared):
         if what in group.does:
-            at = views(snap, group, see(prepared, snap, group, places, memory_of(group, state)))
-            z[group.memory] = each(lambda form, at: getattr(form, what)(at, *more), group.form, at)
+            seen = see(prepared, snap, group, places, memory_of(group, state))
+            at = views(snap, group, seen)
+            z[group.memory] = each_seeing(
+                prepared, snap, group, seen, lambda form, at: getattr(form, what)(at, *more), at
+            )
     return state.replace(z=tuple(z))
 
 

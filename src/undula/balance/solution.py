@@ -11,12 +11,15 @@ from undula.balance.look import Held, hold, moved
 from undula.balance.projected import projected_efforts
 from undula.balance.reactions import choose
 from undula.balance.reduced import reduced_accelerations, slip_forces
-from undula.balance.unconstrained import tree_dynamics
+from undula.balance.rows import rows_of
+from undula.balance.unconstrained import solve_dynamics, tree_dynamics
 from undula.model.prepare import Prepared, prepare
 from undula.model.state import Acceleration, State
 from undula.model.system import System
+from undula.numerics.pick import pick
+from undula.numerics.row_space import decompose
 from undula.numerics.small import matvec, tmatvec
-from undula.tree.snapshot import Snapshot, move
+from undula.tree.snapshot import Snapshot, move, place
 
 
 class Solution(NamedTuple):
@@ -111,6 +114,24 @@ def with_efforts(
         snap.state, acceleration, efforts, base, reactions, held.residual, held.space.rank, *powers, chosen.excess
     )
     return found, balance, F
+
+
+def accelerated(prepared: Prepared, t: Any, state: State, known: Acceleration) -> Float[Array, "nv"]:
+    """Efforts of the driven coordinates for given accelerations `known`, from an admissible state, whatever their laws."""
+    top = prepared.system.topology
+    if not prepared.system.constrained:
+        return solve_dynamics(prepared, t, state, known, None, ~top.driven, top.base_directions).efforts
+    snap = place(prepared, t, state, known)
+    rows = rows_of(prepared, snap)
+    A = pick(rows.A.T, top.unknown).T
+    held = Held(snap, rows, A, decompose(A, least_squares=prepared.system.least_squares), jnp.zeros(()))
+    snap = moved(prepared, held)
+    acceleration = reduced_accelerations(prepared, held, snap)
+    balance = Balance.of(prepared, move(prepared, snap._replace(known=acceleration), snap.field))
+    whole = balance.needed() - slip_forces(prepared, balance.snap)[0]
+    force = whole - jnp.concatenate([jnp.zeros(6), balance.given()])
+    lambdas = choose(prepared, rows.A, held.space, force, snap.state.v, t).reactions
+    return (whole - tmatvec(rows.A, lambdas))[6:]
 
 
 def reaction_kernel(system: System, state: State, t: Any = 0.0) -> Float[Array, "rows rows"]:

@@ -13,6 +13,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from undula.balance.along import is_material, of_each, sections_of
+from undula.balance.controlled import displaced_view, each_seeing
 from undula.balance.views import coordinates_of, memory_of, on_coordinates, views
 from undula.elements.along import SectionView
 from undula.elements.view import View, each
@@ -103,17 +104,18 @@ def _symmetric(x: Float[Array, "m n n"]) -> Float[Array, "m n n"]:
 
 def _by_coordinates(prepared: Prepared, snap: Snapshot, group: Group, places: tuple[PlacedSite, ...]) -> Any:
     """Stiffness and damping (m, c, c) of a group's efforts in its own coordinates."""
-    at = views(snap, group, see(prepared, snap, group, places, memory_of(group, snap.state)))
+    seen = see(prepared, snap, group, places, memory_of(group, snap.state))
 
     def efforts(form: Any, at: View, x: Array, v: Array) -> Array:
-        here = at._replace(x=x, v=v)
+        here = at._replace(x=x, v=v) if at.plant is None else displaced_view(at, x - at.x, v - at.v)
         parts = [getattr(form, what)(here) for what in ("pull", "effort") if what in group.does]
         return sum(parts[1:], parts[0])
 
     def one(form, at):
         return jax.jacfwd(lambda x, v: efforts(form, at, x, v), (0, 1))(at.x, at.v)
 
-    return tuple(_symmetric(-x) for x in each(one, group.form, at))
+    found = each_seeing(prepared, snap, group, seen, one, views(snap, group, seen))
+    return tuple(_symmetric(-x) for x in found)
 
 
 def _by_strain(prepared: Prepared, snap: Snapshot, group: Group) -> tuple[Array, Array]:

@@ -34,6 +34,7 @@ class Element(eqx.Module):
     coordinates: tuple[str, ...] = eqx.field(static=True, default=(), kw_only=True, converter=lambda x: _as_names(x))
 
     wants_whole: ClassVar[bool] = False  # whether views contain the state of the whole system
+    wants_plant: ClassVar[bool] = False  # whether they contain its dynamics, for force models only
     observables: ClassVar[tuple[Observable, ...]] = ()
     only_authored: ClassVar[tuple[str, ...]] = ()  # fields needed only while a model is built, not in computations
 

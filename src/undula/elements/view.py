@@ -8,6 +8,7 @@ import jax.numpy as jnp
 from jaxtyping import Float
 
 from undula.core.arrays import Array
+from undula.elements.plant import Plant
 from undula.lie.se3 import bracket
 from undula.numerics.small import cross, hat, matmul, matvec
 
@@ -78,7 +79,8 @@ class View(NamedTuple):
 
     - `t` [s]; `sites`: one `SiteView` per site, in the order in which the element names them.
     - `x`, `v`: values [rad or m] and rates of the coordinates that it names.
-    - `z`: its own internal state; `whole`: the state of the whole system, for elements that ask for it (`wants_whole`).
+    - `z`: its own internal state; `whole`: the state of the whole system, for elements that ask for it (`wants_whole`);
+      `plant`: its dynamics, for those that ask for that (`wants_plant`).
     - In `observe` of row models only: `reaction` (rows,), multipliers of its rows or forces of its slip law
       [N or N m], and `effort` (c,), what the actuators of its coordinates supply [N m or N].
     """
@@ -89,6 +91,7 @@ class View(NamedTuple):
     v: Float[Array, "c"]
     z: Any = ()
     whole: Whole | None = None
+    plant: Plant | None = None
     reaction: Any = None
     effort: Any = None
 

@@ -10,10 +10,12 @@ from undula.core.arrays import Array
 from undula.core.errors import ModelError, UndulaError, as_vector, is_traced
 from undula.elements.actuator import Actuator
 from undula.elements.element import changed
+from undula.elements.observable import Observable
 from undula.elements.site import Site, as_site
+from undula.elements.view import SiteView
 from undula.laws.law import Law, as_law
 from undula.lie import so3
-from undula.numerics.small import matmul, matvec, tmatvec
+from undula.numerics.small import cross, matmul, matvec, tmatvec
 
 
 class ProportionalDerivative(Actuator):
@@ -75,23 +77,84 @@ class Follower(Actuator):
         place = as_site(site, "a follower")
         self.name, self.sites, self.coordinates = name, (place,), ()
         what = f"the follower on {place.words}"
-        if not isinstance(motion, Law) or motion.shape != (6,):
-            raise ModelError(f"motion of {what} must be a law of six components.")
-        self.motion = motion
+        self.motion = as_pose_law(motion, what)
         self.stiffness, self.damping = (
             as_vector(x, 6, f"{n} of {what}") for n, x in (("stiffness", stiffness), ("damping", damping))
         )
 
     def wrench(self, at):
         (s,) = at.sites
-        x, dx, _ = self.motion(at.t)
-        wanted = so3.to_matrix(so3.exp(x[3:]))
-        relative = matmul(s.R.T, wanted)
-        pose_error = jnp.concatenate([tmatvec(s.R, x[:3] - s.p), so3.log(so3.from_matrix(relative))])
-        # e = Ad(g^-1 g_d) eta_d - eta of (3.66); its linear part is the velocity difference between the two origins
-        spin = matvec(relative, matvec(so3.dexp(x[3:]), dx[3:]))
-        twist_error = jnp.concatenate([tmatvec(s.R, dx[:3]), spin]) - s.twist
-        return self.stiffness * pose_error + self.damping * twist_error
+        pose, twist = pose_errors(s, self.motion(at.t))
+        return self.stiffness * pose + self.damping * twist
 
     def followed(self):
         return (self.motion,)
+
+
+class TwistFollower(Actuator):
+    """A controller that makes a site track the twist of a given motion with an external wrench (document 002, (3.65)).
+
+    The wrench is gain e + integral_gain ∫ e dt with e = Ad(g⁻¹ g_d) η_d - η, the error of the twist in the site's frame. The
+    integral begins at zero with the run. Unlike a `Follower`, it does not see the error of the pose, which may drift.
+
+    **Arguments:**
+
+    - `site`: a body's name or a site; `motion`: a law (6,) of position [m] and rotation vector [rad] in the world: g_d.
+    - `gain` (6,) [N s/m, N m s/rad], `integral_gain` (6,) [N/m, N m/rad].
+    """
+
+    motion: Law
+    gain: Float[Array, "6"]
+    integral_gain: Float[Array, "6"]
+
+    observables = (Observable("error", "m/s, rad/s", ("twist",), "error of the twist, in the site's frame"),)
+
+    def __init__(self, site: str | Site, motion: Law, gain: Any, integral_gain: Any, name: str | None = None):
+        place = as_site(site, "a follower")
+        self.name, self.sites, self.coordinates = name, (place,), ()
+        what = f"the twist follower on {place.words}"
+        self.motion = as_pose_law(motion, what)
+        self.gain, self.integral_gain = (
+            as_vector(x, 6, f"{n} of {what}") for n, x in (("gain", gain), ("integral_gain", integral_gain))
+        )
+
+    def error(self, at) -> Float[Array, "6"]:
+        """e = Ad(g⁻¹ g_d) η_d - η (002, 3.66)."""
+        (s,) = at.sites
+        x, dx, _ = self.motion(at.t)
+        R, turn = so3.to_matrix(so3.exp(x[3:])), so3.dexp(x[3:])
+        relative, apart = matmul(s.R.T, R), tmatvec(s.R, x[:3] - s.p)
+        V, W = tmatvec(s.R, dx[:3]), matvec(relative, matvec(turn, dx[3:]))
+        return jnp.concatenate([V + cross(apart, W), W]) - s.twist
+
+    def start(self):
+        return jnp.zeros(6)
+
+    def rate(self, at):
+        return self.error(at)
+
+    def wrench(self, at):
+        return self.gain * self.error(at) + self.integral_gain * at.z  # (002, 3.65)
+
+    def observe(self, at):
+        return {"error": self.error(at)}
+
+    def followed(self):
+        return (self.motion,)
+
+
+def as_pose_law(motion: Any, what: str) -> Law:
+    """A law of position [m] and rotation vector [rad], refused in the name of `what` if it is something else."""
+    if not isinstance(motion, Law) or motion.shape != (6,):
+        raise ModelError(f"motion of {what} must be a law of six components.")
+    return motion
+
+
+def pose_errors(s: SiteView, motion: tuple[Array, Array, Array]) -> tuple[Float[Array, "6"], Float[Array, "6"]]:
+    """From a site to a wanted pose (position [m], rotation vector [rad], and their rates): displacement of the origin and
+    rotation vector, and the difference of the two origins' velocities and of the angular velocities, in the site's frame."""
+    x, dx, _ = motion
+    relative = matmul(s.R.T, so3.to_matrix(so3.exp(x[3:])))
+    pose = jnp.concatenate([tmatvec(s.R, x[:3] - s.p), so3.log(so3.from_matrix(relative))])
+    spin = matvec(relative, matvec(so3.dexp(x[3:]), dx[3:]))
+    return pose, jnp.concatenate([tmatvec(s.R, dx[:3]), spin]) - s.twist

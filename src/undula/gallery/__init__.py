@@ -15,6 +15,7 @@ NAMES = (
     "free-body",
     "chain",
     "unicycle",
+    "segway",
     "two-axle",
     "three-axle",
     "car",

@@ -12,24 +12,33 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from undula.balance.dynamics import locomotion_inertia
+from undula.balance.kinematics import centre_of_mass
 from undula.balance.rows import rows_of
 from undula.core.errors import UndulaError
 from undula.lie import se3
 from undula.model.prepare import prepare
-from undula.model.state import Acceleration, State
+from undula.model.state import Acceleration, State, advanced
 from undula.model.system import System
 from undula.model.topology import GROUPS
 from undula.numerics.pick import spread
 from undula.numerics.row_space import decompose
-from undula.numerics.small import matvec, solve_spd
+from undula.numerics.small import cross, matvec, solve_spd
 from undula.tree.snapshot import place
 
+FRAMES = ("base", "mass centre")
 
-def connection(system: System, q: Float[Array, "nq"]) -> Float[Array, "6 nv"]:
+
+def connection(system: System, q: Float[Array, "nq"], at: str = "base") -> Float[Array, "6 nv"]:
     """A(r) of (3.32): the base twist of a free system at rest is -A(r) r' [m/rad, 1, ...].
 
-    Rows outside the base's group are zero. Constraints are ignored: see `kinematic_connection`.
+    Constraints are ignored: see `kinematic_connection`.
+
+    `at`: the frame whose twist it gives. "base": that of the reference body; rows outside its group are zero. "mass centre":
+    a frame with the attitude of the reference body and its origin at the mass centre of the system. This origin does not
+    move if the base is free in SE3, so that only the rotation has a holonomy.
     """
+    if at not in FRAMES:
+        raise UndulaError(f"at = {at!r} is not a frame of a connection; it must be one of {', '.join(FRAMES)}.")
     if system.topology.base_role != "free":
         raise UndulaError(
             f"system '{system.name}' has a {system.topology.base_role} base; a connection needs a free one."
@@ -38,7 +47,20 @@ def connection(system: System, q: Float[Array, "nq"]) -> Float[Array, "6 nv"]:
     locked, coupled = locomotion_inertia(system, state)
     free = np.zeros(6)
     free[list(GROUPS[system.topology.base_group])] = 1.0
-    return solve_spd(locked * np.outer(free, free) + np.diag(1 - free), coupled * free[:, None])
+    A = solve_spd(locked * np.outer(free, free) + np.diag(1 - free), coupled * free[:, None])
+    return A if at == "base" else _at_mass_centre(system, state, A)
+
+
+def _at_mass_centre(system: System, state: State, A: Float[Array, "6 nv"]) -> Float[Array, "6 nv"]:
+    """A connection of the reference body as that of the frame at the mass centre c: V_c = V + Omega x c + c'."""
+
+    def centre(u):
+        return centre_of_mass(system, state.replace(q=advanced(system.topology, state.q, u)))
+
+    still = jnp.zeros(system.nv)
+    c, moved = centre(still), jax.jacfwd(centre)(still)
+    linear = A[:3] + jax.vmap(lambda w: cross(w, c), 1, 1)(A[3:]) - moved
+    return jnp.concatenate([linear, A[3:]])
 
 
 def kinematic_connection(system: System, state: State, t: Any = 0.0) -> Float[Array, "6 nv"]:

@@ -11,6 +11,7 @@ from undula.core.errors import ModelError
 from undula.elements.along import Along, SectionView
 from undula.elements.element import Element
 from undula.elements.force import ForceModel
+from undula.elements.plant import Plant
 from undula.elements.row import RowModel
 from undula.elements.site import Found
 from undula.elements.view import SiteView, Slide, View, Whole
@@ -38,7 +39,8 @@ def some_view(element: Element, nv: int) -> View:
         return here._replace(dX=rate, slide=Slide(six, six, six, None))
 
     whole = Whole(jnp.eye(3), zero, six, jnp.zeros(nv), jnp.zeros(nv)) if element.wants_whole else None
-    return View(jnp.zeros(()), tuple(site(s) for s in element.sites), c, c, element.start(), whole)
+    plant = Plant(len(element.coordinates)) if element.wants_plant else None
+    return View(jnp.zeros(()), tuple(site(s) for s in element.sites), c, c, element.start(), whole, plant)
 
 
 def check_force(element: ForceModel, does: tuple[str, ...], nv: int, rod: Any, what: str) -> None:

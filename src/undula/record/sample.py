@@ -10,6 +10,7 @@ from jaxtyping import Array, Float
 from undula.balance.along import of_each, sections_of
 from undula.balance.assemble import field_of
 from undula.balance.balance import Balance
+from undula.balance.controlled import each_seeing
 from undula.balance.energy import Acting, acting_in, energies_of, powers_of
 from undula.balance.kinematics import body_frames, mass_centre, momentum_about_origin
 from undula.balance.look import Held, hold, moved
@@ -20,7 +21,6 @@ from undula.balance.unconstrained import tree_dynamics
 from undula.balance.views import coordinates_of, memory_of, views
 from undula.contact.carried import push, touch
 from undula.contact.record import ContactMemory
-from undula.elements.view import each
 from undula.lie import se3, so3
 from undula.lie.se3 import push_wrench
 from undula.model.packing import Group
@@ -228,10 +228,11 @@ def _observed(
             whole = sections_of(prepared, snap, group).whole
             out |= of_each(lambda form, at: form.observe(at), group.form, whole)
         else:
-            at = views(snap, group, see(prepared, snap, group, places, memory_of(group, snap.state)))
+            seen = see(prepared, snap, group, places, memory_of(group, snap.state))
+            at = views(snap, group, seen)
             if group.kind in ("ideal", "slip"):
                 at = at._replace(reaction=_reactions(prepared.system, group, found), effort=_efforts(group, found))
-            out |= each(lambda form, at: form.observe(at), group.form, at)
+            out |= each_seeing(prepared, snap, group, seen, lambda form, at: form.observe(at), at)
     if acting is not None and group.form.recorded:
         for name, wrench in acting.exerted.wrenches.items():
             out[f"{name}_wrench" if name else "wrench"] = wrench[:, 0] if wrench.shape[1] == 1 else wrench
