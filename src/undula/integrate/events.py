@@ -27,6 +27,7 @@ from undula.elements.view import View
 from undula.integrate.chunks import Moments, Now, moment
 from undula.integrate.loop import one_step
 from undula.integrate.method import Integrator, Report, merged
+from undula.model.labels import Labels
 from undula.model.packing import Switch, member
 from undula.model.prepare import Prepared, prepare
 from undula.model.state import State
@@ -43,10 +44,14 @@ Until = Callable[[System, Any, State], Any]
 
 
 class Watch(eqx.Module):
-    """What is watched: the rules of rows that switch, and `until` (system, t, state) -> a value, or None."""
+    """What is watched: the rules of rows that switch, and `until` (system, t, state) -> a value, or None.
+
+    `labels`: the names that `until` may use; compiled functions have none.
+    """
 
     switches: tuple[Switch, ...]
     until: Until | None = eqx.field(static=True)
+    labels: Labels | None = eqx.field(static=True)
 
     @property
     def idle(self) -> bool:
@@ -67,7 +72,7 @@ class Watch(eqx.Module):
                 a, b = (jnp.inf if value is None else jnp.asarray(value, dtype=float) for value in (on, off))
                 out.append(jnp.where(mask[x.rows[0]] > 0, a, b))  # type: ignore[index]
         if self.until is not None:
-            out.append(jnp.asarray(self.until(prepared.system, t, state), dtype=float))
+            out.append(jnp.asarray(self.until(changed(prepared.system, labels=self.labels), t, state), dtype=float))
         return jnp.stack(out) if out else jnp.zeros(0)
 
     def _reactions(self, prepared: Prepared, t: Any, state: State) -> Array | None:

@@ -101,7 +101,7 @@ def run(
     check_gaps(system, state)
     check_led(system, state, t0)
     halvings = HALVINGS if refine or (refine is None and dt is None) else 0
-    watch = Watch(system.switches, until)
+    watch = Watch(system.switches, until, None if until is None else system.labels)
     kind = Engine if watch.idle else WatchedEngine
     engine = kind(system, method, state, t_end, progress, on_samples, watch, t0)
     for k in range(halvings + 1):
