@@ -14,7 +14,7 @@ from undula.laws.law import Law
 from undula.model.prepare import Prepared
 from undula.model.reactions import Choice
 from undula.numerics import quadratic
-from undula.numerics.dense import eliminate
+from undula.numerics.dense import solve
 from undula.numerics.pick import pick
 from undula.numerics.row_space import RowSpace, decompose
 from undula.numerics.small import matmul, matvec, tmatvec
@@ -65,7 +65,7 @@ def choose(
     gram = matmul(matmul(left, H), left.T) + jnp.diag(unused)
     right = matvec(left, g - matvec(H, found))
     if choice is None or (choice.G is None and choice.margin is None):
-        z = eliminate(gram, right[:, None])[:, 0]
+        z = solve(gram, right, symmetric=True)
         return Chosen(found + tmatvec(left, z), jnp.zeros(()))
     return _limited(choice, left, found, gram, right)
 
