@@ -27,7 +27,8 @@ from undula.model.state import State
 from undula.model.system import System
 
 APART = 1e-6  # a larger position residual is not closed by a switch [m or rad]
-TOGETHER = 1e-12  # instants closer than this, relative to the step, are one
+TOGETHER = 1e-12  # a step shorter than this, relative to dt, is not taken
+ROUNDED = 1e-9  # a scheduled instant so little after the end of a step, relative to dt, is due in it: times are rounded
 
 
 class WatchedEngine(Engine):
@@ -79,8 +80,8 @@ class WatchedEngine(Engine):
         """The first step from `first` to `last` (default: only `first`) during or at whose end a scheduled switch is due."""
         if not len(self._instants):
             return None
-        step = int(np.ceil((self._instants[0] - steps.t0) / steps.dt - 1e-9)) - 1
-        return step if first <= step <= (first if last is None else last) else None
+        step = max(first, int(np.ceil((self._instants[0] - steps.t0) / steps.dt - ROUNDED)) - 1)
+        return step if step <= (first if last is None else last) else None
 
     def _new(self, moments: Moments, steps: Steps, kept: int) -> tuple[Moments, int, str]:
         """The moments that are new samples, first; those of intervals that were interrupted, and repetitions, are not."""
@@ -98,8 +99,8 @@ class WatchedEngine(Engine):
         dt = steps.dt
         t, end = steps.t0 + k * dt, steps.t0 + (k + 1) * dt
         for _ in range(AGAIN):
-            due = self._instants[0] if len(self._instants) and self._instants[0] <= end + TOGETHER * dt else None
-            target = end if due is None else min(float(due), end)
+            due = self._instants[0] if len(self._instants) and self._instants[0] <= end + ROUNDED * dt else None
+            target = end if due is None else max(t, min(float(due), end))
             if target - t > TOGETHER * dt:
                 self.at, crossed = short_step(self.bare, self.at, t, target - t, self.method, self.watch)
                 if crossed:
@@ -116,7 +117,7 @@ class WatchedEngine(Engine):
             self.now = self.at.now
             if due is not None:
                 self._instants = self._instants[1:]
-                self._follow(t)
+                self._follow(max(t, float(due)))
                 continue
             self.now = self.now._replace(step=jnp.asarray(k + 1))
             self._watch(t)
@@ -135,7 +136,7 @@ class WatchedEngine(Engine):
 
     def _follow(self, t: float) -> None:
         """Sets the rows that schedules switch as they are from time t [s] on."""
-        late = t * (1 + 1e-12) + 1e-12
+        late = t + 1e-12 * (1 + abs(t))
         on = [isinstance(x.rule, Schedule) and bool(x.rule.on(late)) for x in self.watch.switches]
         mask = np.asarray(self.bare.mask)
         which = np.array(

@@ -10,8 +10,9 @@ from undula.numerics.dense import eliminate, solve
 from undula.numerics.small import matmul, matvec, tmatvec
 
 ITERATIONS = 60
-CLOSE = 1e-12  # complementarity and residuals, relative to the data, at which the iteration ends
-STIFF = 1e8  # weight of active constraints in the derivative: its error is about 1 / STIFF, that of rounding 1e-16 STIFF
+CLOSE = 1e-11  # complementarity and violation at which the iteration ends, for x around 1
+BALANCED = 1e-8  # and residual of the balance, relative to the multipliers, which rounding limits
+SOFT = 1e-12  # compliance of active constraints in the last step: keeps it regular if they depend on each other
 INSIDE = 0.995  # fraction of the way to the boundary
 
 
@@ -51,13 +52,41 @@ def _minimum_jvp(primals, tangents):
     P, q, G, h, free = primals
     dP, dq, dG, dh, _ = tangents
     found = _solve(P, q, G, h, free)
-    D = jnp.minimum(found.dual / found.slack, STIFF)
-    right = matvec(dP, found.x) + dq + tmatvec(dG, found.dual) + tmatvec(G, D * (matvec(dG, found.x) - dh))
-    return found.x, -solve(P + matmul(G.T * D, G), right, symmetric=True)
+    active = found.active
+    balance = matvec(dP, found.x) + dq + tmatvec(dG, found.dual * active)
+    right = jnp.concatenate([-balance, active * (dh - matvec(dG, found.x))])
+    return found.x, solve(_conditions(P, G, active), right, symmetric=True)[: len(q)]
 
 
-def _solve(P: Array, q: Array, G: Array, h: Array, free: Array) -> _Point:
-    """The iteration; `free`: the minimum without constraints, where it starts."""
+def _conditions(P: Array, G: Array, active: Array) -> Array:
+    """The matrix of the conditions of optimality (n + b, n + b), for the constraints that are active (1 in `active`)."""
+    A = active[:, None] * G
+    return jnp.block([[P, A.T], [A, -jnp.diag(jnp.where(active > 0, SOFT, 1.0))]])
+
+
+class _Found(NamedTuple):
+    """The solution, its multipliers, and which constraints are active."""
+
+    x: Array
+    dual: Array
+    active: Array
+
+
+def _solve(P: Array, q: Array, G: Array, h: Array, free: Array) -> _Found:
+    """The iteration, and a last step on the constraints that it finds active, which removes what rounding has left."""
+    found = _iterated(P, q, G, h, free)
+    n = len(q)
+    active = jnp.where(found.dual > found.slack, 1.0, 0.0)
+    right = jnp.concatenate([-q, active * (h - SOFT * found.dual)])
+    exact = eliminate(_conditions(P, G, active), right[:, None])[:, 0]
+    x, dual = exact[:n], exact[n:]
+    unit = 1.0 + jnp.abs(q).max()
+    better = (matvec(G, x) <= h + 1e-9).all() & (dual >= -1e-7 * unit).all()  # not if some are only just active
+    return _Found(jnp.where(better, x, found.x), jnp.where(better, dual, found.dual), active)
+
+
+def _iterated(P: Array, q: Array, G: Array, h: Array, free: Array) -> _Point:
+    """The interior-point iteration; `free`: the minimum without constraints, where it starts."""
     b = len(h)
     unit = 1.0 + jnp.abs(q).max(initial=0.0)
 
@@ -81,10 +110,10 @@ def _solve(P: Array, q: Array, G: Array, h: Array, free: Array) -> _Point:
         part = INSIDE * jnp.minimum(_reach(p.slack, ds), _reach(p.dual, dl))
         new = _Point(p.x + part * dx, p.slack + part * ds, p.dual + part * dl, p.iterations + 1, p.done)
         stationary, feasible, mu = residuals(new)
-        left = jnp.maximum(jnp.abs(stationary).max(), jnp.abs(feasible).max())
+        left = jnp.maximum(jnp.abs(stationary).max() / unit * (CLOSE / BALANCED), jnp.abs(feasible).max())
         good = jnp.all(jnp.isfinite(new.x)) & jnp.all(jnp.isfinite(new.dual))
         new = jax.tree.map(lambda a, b: jnp.where(good, a, b), new, p)  # ends where rounding takes over
-        return new._replace(iterations=p.iterations + 1, done=~good | (jnp.maximum(mu, left) < CLOSE * unit))
+        return new._replace(iterations=p.iterations + 1, done=~good | (jnp.maximum(mu, left) < CLOSE))
 
     gap = h - matvec(G, free)
     scale = jnp.maximum(jnp.abs(gap).max(initial=0.0), 1e-3 * unit)
