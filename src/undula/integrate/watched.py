@@ -13,6 +13,7 @@ from undula.integrate.chunks import Moments, moment
 from undula.integrate.engine import Engine, Stop
 from undula.integrate.events import (
     AGAIN,
+    SETTLED,
     Event,
     Watched,
     jump_onto,
@@ -40,6 +41,7 @@ class WatchedEngine(Engine):
         super().begin(steps, size)
         self._instants = self._scheduled(steps)
         self._watch(steps.t0)
+        self._settled = False
 
     def _scheduled(self, steps: Steps) -> np.ndarray:
         """Instants [s] of scheduled switches within the run, in order."""
@@ -51,9 +53,29 @@ class WatchedEngine(Engine):
         values = watched_values(self.bare, jnp.asarray(float(t)), self.now.state, self.watch)
         self.at = Watched(self.now, values, jnp.zeros((), bool))
 
+    def _settle(self, t: float) -> None:
+        """Releases rows that are on although their rules say that they should not be: supports that would pull from the start."""
+        for _ in range(AGAIN):
+            values = np.asarray(self.at.values)[: len(self.watch.switches)]
+            mask = np.asarray(self.bare.mask)
+            which = np.array([mask[x.rows[0]] > 0 and v < -SETTLED for x, v in zip(self.watch.switches, values)], bool)
+            if not which.any():
+                return
+            self._change(t, which)
+        raise self._contradiction(t)
+
+    def _contradiction(self, t: float) -> Stop:
+        return Stop(
+            f"rows of '{self.system.name}' switch again and again at t = {t:.6g} s: their conditions contradict each other."
+        )
+
     def chunk(self, steps: Steps, kept: int, wanted: int) -> tuple[Moments, int, str]:
+        if not self._settled:
+            self._settle(steps.t0)
+            self._settled = True
         at_step = int(self.at.now.step)
-        if at_step < steps.count and (bool(self.at.stopped) or self._due(steps, at_step) is not None):
+        sampled = at_step < kept * steps.stride  # otherwise the moment before the event is kept first
+        if sampled and at_step < steps.count and (bool(self.at.stopped) or self._due(steps, at_step) is not None):
             ended = self._through(steps, at_step)
             if ended:
                 return ended
@@ -122,9 +144,7 @@ class WatchedEngine(Engine):
             self.now = self.now._replace(step=jnp.asarray(k + 1))
             self._watch(t)
             return None
-        raise Stop(
-            f"rows of '{self.system.name}' switch again and again at t = {t:.6g} s: their conditions contradict each other."
-        )
+        raise self._contradiction(t)
 
     def _end(self, t: float, steps: Steps) -> tuple[Moments, int, str]:
         """The last moment of a run that its condition ends."""
@@ -145,6 +165,11 @@ class WatchedEngine(Engine):
         self._switch(t, which)
 
     def _switch(self, t: float, which: np.ndarray) -> None:
+        """Switches the rows of the marked rules, and then those that must not stay on."""
+        self._change(t, which)
+        self._settle(t)
+
+    def _change(self, t: float, which: np.ndarray) -> None:
         """Switches the rows of the marked rules, and makes the velocities satisfy the rows that are on."""
         mask, before = np.array(self.bare.mask), np.asarray(self.bare.mask)
         words = []

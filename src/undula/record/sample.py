@@ -80,6 +80,7 @@ class Sample(NamedTuple):
     reactions: Array
     residual: Array
     rank: Array
+    excess: Array
     rods: tuple[RodSample, ...]
     elements: tuple[dict[str, Array], ...]
     contacts: ContactSample | None
@@ -125,6 +126,7 @@ def sampled(prepared: Prepared, t: Any, state: State, last: ContactMemory | None
         found.reactions,
         found.residual,
         found.rank,
+        found.excess,
         () if F is None else rod_fields(prepared, snap, F),
         observed(prepared, snap, acting),
         contacts,
