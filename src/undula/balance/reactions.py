@@ -14,13 +14,13 @@ from undula.laws.law import Law
 from undula.model.prepare import Prepared
 from undula.model.reactions import Choice
 from undula.numerics import quadratic
-from undula.numerics.dense import eliminate
+from undula.numerics.dense import solve
 from undula.numerics.pick import pick
 from undula.numerics.row_space import RowSpace, decompose
 from undula.numerics.small import matmul, matvec, tmatvec
 
 FAINT = 1e-9  # weight of reactions that a rule leaves out, relative to the others: makes the choice unique
-DEAR = 1e6  # weight of a violated limit, relative to reactions
+DEAR = 1e4  # price of a violated limit, or of the ratio to the margin, relative to that of reactions
 
 
 class Chosen(NamedTuple):
@@ -65,7 +65,7 @@ def choose(
     gram = matmul(matmul(left, H), left.T) + jnp.diag(unused)
     right = matvec(left, g - matvec(H, found))
     if choice is None or (choice.G is None and choice.margin is None):
-        z = eliminate(gram, right[:, None])[:, 0]
+        z = solve(gram, right, symmetric=True)
         return Chosen(found + tmatvec(left, z), jnp.zeros(()))
     return _limited(choice, left, found, gram, right)
 
@@ -73,15 +73,17 @@ def choose(
 def _limited(choice: Choice, left: Array, found: Array, gram: Array, right: Array) -> Chosen:
     """With limits: G (found + left^T z) <= h + excess; with a margin: |reactions| <= ratio margin, the ratio least of all.
 
-    The variables are (z, excess, ratio).
+    The variables are (z, excess, ratio times the largest margin). The last two have prices above what the reactions can gain, so
+    that they are exactly the least possible.
     """
     k = len(found)
-    size = 1e-12 + jnp.abs(found).max() + jnp.abs(right).max() / jnp.trace(gram) * k
-    price = DEAR * jnp.trace(gram) / k
-    P = jnp.zeros((k + 2, k + 2)).at[:k, :k].set(gram).at[k, k].set(price).at[k + 1, k + 1].set(1.0)
-    q = jnp.concatenate([-right, jnp.stack([price * size, jnp.zeros(())])])
-    lines = [jnp.zeros((1, k + 2)).at[0, k].set(-1.0)]  # excess >= 0
-    ends = [jnp.zeros(1)]
+    weight = jnp.trace(gram) / k
+    size = 1e-12 + jnp.abs(found).max() + jnp.abs(right).max() / weight
+    prices = weight * jnp.array([DEAR if choice.margin is None else 100 * DEAR, DEAR])
+    P = jnp.zeros((k + 2, k + 2)).at[:k, :k].set(gram).at[[k, k + 1], [k, k + 1]].set(prices)
+    q = jnp.concatenate([-right, size * prices])
+    lines = [jnp.zeros((2, k + 2)).at[0, k].set(-1.0).at[1, k + 1].set(-1.0)]  # both >= 0
+    ends = [jnp.zeros(2)]
     if choice.G is not None and choice.h is not None:
         b = len(choice.h)
         over = jnp.concatenate([matmul(choice.G, left.T), -jnp.ones((b, 1)), jnp.zeros((b, 1))], axis=1)
@@ -90,12 +92,9 @@ def _limited(choice: Choice, left: Array, found: Array, gram: Array, right: Arra
     if choice.margin is not None:
         some = jnp.isfinite(choice.margin)
         limit = jnp.where(some, choice.margin, 0.0)
-        # the ratio comes first: in the sum, reactions as large as the limits weigh next to nothing
-        slight = FAINT**0.5 / (jnp.trace(gram) / k * limit.max() ** 2)
-        P, q = P.at[:k, :k].multiply(slight), q.at[:k].multiply(slight)
         for sign in (1.0, -1.0):
             own = jnp.where(some, sign, 0.0)
-            over = jnp.concatenate([own[:, None] * left.T, jnp.zeros((k, 1)), -limit[:, None]], axis=1)
+            over = jnp.concatenate([own[:, None] * left.T, jnp.zeros((k, 1)), -(limit / limit.max())[:, None]], axis=1)
             lines.append(jnp.where(some[:, None], over, jnp.zeros(k + 2).at[k + 1].set(-1.0)))
             ends.append(-own * found)
     x = quadratic.minimise(P, q, jnp.concatenate(lines), jnp.concatenate(ends))

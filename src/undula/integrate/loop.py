@@ -40,6 +40,13 @@ def one_step(
     return updated(prepared, t + dt, new, dt), carry, report
 
 
+def _begun(prepared: Prepared, t0: Any, state: State) -> State:
+    """The state with which a motion begins: driven coordinates at their laws, constraints that are on latched where they are."""
+    state = driven_motion(prepared.system, t0, state)[0]
+    state = latched(prepared, t0, state, prepared.system.at_time(t0).on)
+    return updated(prepared, t0, state, 0.0)
+
+
 def followed(prepared: Prepared, t: Any, state: State, dt: Any) -> tuple[Prepared, State]:
     """The system and the state with rows switched by their schedules: those of the middle of the step at t [s].
 
@@ -94,7 +101,7 @@ def advance(
     refuse_conditions(system, "advance")
     prepared = prepare(system)
     if carry is None:
-        state = updated(prepared, t0, driven_motion(system, t0, state)[0], 0.0)
+        state = _begun(prepared, t0, state)
         carry = method.init(system, t0, state)
     return steps_from(method, prepared, state, carry, 0, steps, dt, t0)
 
@@ -138,7 +145,7 @@ def _simulated(system: System, state: State, dt: Array, steps: int, t0: Array, m
         new, carry, _ = one_step(method, prepared, t0 + k * dt, state, carry, dt)
         return (new, carry), new
 
-    start = updated(prepared, t0, driven_motion(system, t0, state)[0], 0.0)
+    start = _begun(prepared, t0, state)
     _, states = jax.lax.scan(body, (start, method.init(system, t0, start)), jnp.arange(steps))
     times = t0 + dt * jnp.arange(1, steps + 1)
     if system.motions or system.base_motion is not None:

@@ -13,6 +13,7 @@ from undula.integrate.chunks import Moments, moment
 from undula.integrate.engine import Engine, Stop
 from undula.integrate.events import (
     AGAIN,
+    SETTLED,
     Event,
     Watched,
     jump_onto,
@@ -27,7 +28,8 @@ from undula.model.state import State
 from undula.model.system import System
 
 APART = 1e-6  # a larger position residual is not closed by a switch [m or rad]
-TOGETHER = 1e-12  # instants closer than this, relative to the step, are one
+TOGETHER = 1e-12  # a step shorter than this, relative to dt, is not taken
+ROUNDED = 1e-9  # a scheduled instant so little after the end of a step, relative to dt, is due in it: times are rounded
 
 
 class WatchedEngine(Engine):
@@ -39,6 +41,7 @@ class WatchedEngine(Engine):
         super().begin(steps, size)
         self._instants = self._scheduled(steps)
         self._watch(steps.t0)
+        self._settled = False
 
     def _scheduled(self, steps: Steps) -> np.ndarray:
         """Instants [s] of scheduled switches within the run, in order."""
@@ -50,9 +53,29 @@ class WatchedEngine(Engine):
         values = watched_values(self.bare, jnp.asarray(float(t)), self.now.state, self.watch)
         self.at = Watched(self.now, values, jnp.zeros((), bool))
 
+    def _settle(self, t: float) -> None:
+        """Releases rows that are on although their rules say that they should not be: supports that would pull from the start."""
+        for _ in range(AGAIN):
+            values = np.asarray(self.at.values)[: len(self.watch.switches)]
+            mask = np.asarray(self.bare.mask)
+            which = np.array([mask[x.rows[0]] > 0 and v < -SETTLED for x, v in zip(self.watch.switches, values)], bool)
+            if not which.any():
+                return
+            self._change(t, which)
+        raise self._contradiction(t)
+
+    def _contradiction(self, t: float) -> Stop:
+        return Stop(
+            f"rows of '{self.system.name}' switch again and again at t = {t:.6g} s: their conditions contradict each other."
+        )
+
     def chunk(self, steps: Steps, kept: int, wanted: int) -> tuple[Moments, int, str]:
+        if not self._settled:
+            self._settle(steps.t0)
+            self._settled = True
         at_step = int(self.at.now.step)
-        if at_step < steps.count and (bool(self.at.stopped) or self._due(steps, at_step) is not None):
+        sampled = at_step < kept * steps.stride  # otherwise the moment before the event is kept first
+        if sampled and at_step < steps.count and (bool(self.at.stopped) or self._due(steps, at_step) is not None):
             ended = self._through(steps, at_step)
             if ended:
                 return ended
@@ -79,8 +102,8 @@ class WatchedEngine(Engine):
         """The first step from `first` to `last` (default: only `first`) during or at whose end a scheduled switch is due."""
         if not len(self._instants):
             return None
-        step = int(np.ceil((self._instants[0] - steps.t0) / steps.dt - 1e-9)) - 1
-        return step if first <= step <= (first if last is None else last) else None
+        step = max(first, int(np.ceil((self._instants[0] - steps.t0) / steps.dt - ROUNDED)) - 1)
+        return step if step <= (first if last is None else last) else None
 
     def _new(self, moments: Moments, steps: Steps, kept: int) -> tuple[Moments, int, str]:
         """The moments that are new samples, first; those of intervals that were interrupted, and repetitions, are not."""
@@ -98,8 +121,8 @@ class WatchedEngine(Engine):
         dt = steps.dt
         t, end = steps.t0 + k * dt, steps.t0 + (k + 1) * dt
         for _ in range(AGAIN):
-            due = self._instants[0] if len(self._instants) and self._instants[0] <= end + TOGETHER * dt else None
-            target = end if due is None else min(float(due), end)
+            due = self._instants[0] if len(self._instants) and self._instants[0] <= end + ROUNDED * dt else None
+            target = end if due is None else max(t, min(float(due), end))
             if target - t > TOGETHER * dt:
                 self.at, crossed = short_step(self.bare, self.at, t, target - t, self.method, self.watch)
                 if crossed:
@@ -116,14 +139,12 @@ class WatchedEngine(Engine):
             self.now = self.at.now
             if due is not None:
                 self._instants = self._instants[1:]
-                self._follow(t)
+                self._follow(max(t, float(due)))
                 continue
             self.now = self.now._replace(step=jnp.asarray(k + 1))
             self._watch(t)
             return None
-        raise Stop(
-            f"rows of '{self.system.name}' switch again and again at t = {t:.6g} s: their conditions contradict each other."
-        )
+        raise self._contradiction(t)
 
     def _end(self, t: float, steps: Steps) -> tuple[Moments, int, str]:
         """The last moment of a run that its condition ends."""
@@ -135,7 +156,7 @@ class WatchedEngine(Engine):
 
     def _follow(self, t: float) -> None:
         """Sets the rows that schedules switch as they are from time t [s] on."""
-        late = t * (1 + 1e-12) + 1e-12
+        late = t + 1e-12 * (1 + abs(t))
         on = [isinstance(x.rule, Schedule) and bool(x.rule.on(late)) for x in self.watch.switches]
         mask = np.asarray(self.bare.mask)
         which = np.array(
@@ -144,6 +165,11 @@ class WatchedEngine(Engine):
         self._switch(t, which)
 
     def _switch(self, t: float, which: np.ndarray) -> None:
+        """Switches the rows of the marked rules, and then those that must not stay on."""
+        self._change(t, which)
+        self._settle(t)
+
+    def _change(self, t: float, which: np.ndarray) -> None:
         """Switches the rows of the marked rules, and makes the velocities satisfy the rows that are on."""
         mask, before = np.array(self.bare.mask), np.asarray(self.bare.mask)
         words = []
