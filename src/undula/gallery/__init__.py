@@ -52,6 +52,8 @@ NAMES = (
     "rolling-ball",
     "woodpecker",
     "hopper",
+    "climber",
+    "skater",
     "walker",
 )
 
