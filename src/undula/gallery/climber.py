@@ -5,6 +5,7 @@ import numpy as np
 
 import undula as un
 from undula.core.errors import UndulaError
+from undula.gallery import measures
 from undula.gallery.drawing import bar
 from undula.scenario.scenario import Parameter, Scenario, Setup
 
@@ -47,7 +48,7 @@ def build(p: dict) -> Setup:
         claw = un.rows.Latch(f"{own}-claw", tips[own], holds=("x", "z"), sees=(tips[other],))
         b.add(claw.when(_rule(p["rise"], begins=own == "upper")))
     system = b.build()
-    return Setup(system, system.state(), p["duration"], dt=2e-3, save_every=5)
+    return Setup(system, system.state(), p["duration"], dt=2e-3, save_every=2)
 
 
 def _rule(rise: float, begins: bool) -> un.rows.Condition:
@@ -77,15 +78,34 @@ def _link(length: float, colour: tuple[float, float, float]) -> list[un.Shape]:
     return [bar((0, 0, 0), (0, -length, 0), colour, 0.02)]
 
 
-def grabs(data) -> np.ndarray:
-    """(grabs, 2): instant [s] and height [m] of each grab."""
-    t = data.event_time.values
-    z = data.constraint_active
-    return np.stack([t, t], axis=1)
+def held_heights(data) -> np.ndarray:
+    """Height [m] of the claw that holds, at each sample."""
+    active = data.constraint_active.values[:, [0, 2]] > 0  # two rows per claw
+    return np.where(active, data.latch_state1.values[:, :, 2], 0.0).sum(1)
 
 
 def metrics(setup: Setup, data) -> dict[str, float]:
-    return {}
+    held = held_heights(data)
+    grabs = data.event_time.values
+    force = data.reaction.values.reshape(len(held), 2, 2)
+    shock = data.event_impulse.values.reshape(len(grabs), 2, 2)
+    # the elbow's law goes on at a grab, so that its motor does impulsive work
+    motors = measures.work_between_events(data, "power_actuators")
+    motors += float((data.event_energy + data.event_loss).sum())
+    rubbed = -measures.work_between_events(data, "power_external")
+    lost = float(data.event_loss.sum())
+    energy = (data.energy_kinetic + data.energy_potential).values
+    return {
+        "climb": held[-1] - held[0],
+        "grabs": len(grabs),
+        "grab_interval": np.diff(grabs[-5:]).mean() if len(grabs) > 1 else np.nan,
+        "work": motors,
+        "grab_loss": lost,
+        "friction_loss": rubbed,
+        "force_max": np.linalg.norm(force, axis=2).max(),
+        "impulse_max": np.linalg.norm(shock, axis=2).max(initial=0.0),
+        "energy_error": abs(energy[-1] - energy[0] - motors + lost + rubbed),
+    }
 
 
 SCENARIO = Scenario(
@@ -100,11 +120,11 @@ SCENARIO = Scenario(
         Parameter("mass", 1.0, "kg", "mass of each link, uniform", low=0, open_low=True),
         Parameter("length", 0.5, "m", "length of each link", low=0, open_low=True),
         Parameter("start", 0.0, "rad", "angle of the upper link from the vertical at the start"),
-        Parameter("stiffness", 5.0, "N m/rad", "of the elbow's spring (sprung)", low=0),
-        Parameter("damping", 0.0, "N m s/rad", "of the elbow (passive, sprung)", low=0),
-        Parameter("tail_mass", 1.0, "kg", "at the end of a tail on the elbow, half a link long; 0: no tail (passive, sprung)", low=0),
-        Parameter("tail_amplitude", 1.5, "rad", "amplitude of the tail (passive, sprung)"),
-        Parameter("tail_frequency", 0.7, "Hz", "frequency of the tail (passive, sprung)", low=0, open_low=True),
+        Parameter("stiffness", 18.0, "N m/rad", "of the elbow's spring (sprung)", low=0),
+        Parameter("damping", 0.05, "N m s/rad", "of the elbow (passive, sprung)", low=0),
+        Parameter("tail_mass", 2.5, "kg", "at the end of a tail on the elbow, half a link long; 0: no tail (passive, sprung)", low=0),
+        Parameter("tail_amplitude", 2.8, "rad", "amplitude of the tail (passive, sprung)"),
+        Parameter("tail_frequency", 2.0, "Hz", "frequency of the tail (passive, sprung)", low=0, open_low=True),
         Parameter("gravity", 9.81, "m/s^2", "gravity", low=0),
         Parameter("duration", 12.0, "s", "length of the run", low=0, open_low=True),
     ),
