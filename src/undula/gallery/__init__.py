@@ -53,6 +53,8 @@ NAMES = (
     "rolling-ball",
     "woodpecker",
     "hopper",
+    "climber",
+    "skater",
     "walker",
 )
 

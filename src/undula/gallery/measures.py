@@ -1,5 +1,6 @@
 """Numbers that several gallery entries report of a run, all through the library's own functions."""
 
+import itertools
 from typing import TYPE_CHECKING
 
 import equinox as eqx
@@ -57,6 +58,23 @@ def energy_error(data: "xr.Dataset") -> float:
         return float(np.abs(energy - energy[0]).max())
     work = CubicSpline(t, power).antiderivative()
     return float(np.abs(energy - energy[0] - work(t)).max())
+
+
+def work_between_events(data: "xr.Dataset", power: str) -> float:
+    """Integral [J] of a recorded power over a run with events, at which it jumps: a spline for each part between two events."""
+    from scipy.interpolate import CubicSpline
+
+    t, values = data.time.values, data[power].values
+    ends = np.unique(np.clip([t[0], *data.event_time.values, t[-1]], t[0], t[-1]))
+    work = 0.0
+    for a, b in itertools.pairwise(ends):
+        # a sample at an event has the power after it
+        inside = (t >= a) & ((t < b) | (b == t[-1]))
+        if inside.sum() > 1:
+            work += float(CubicSpline(t[inside], values[inside]).integrate(a, b))
+        elif inside.any():
+            work += float(values[inside][0] * (b - a))
+    return work
 
 
 def yaw(data: "xr.Dataset") -> np.ndarray:

@@ -33,6 +33,7 @@ from undula.model.prepare import Prepared, prepare
 from undula.model.state import State
 from undula.model.system import System
 from undula.numerics.quick import quickly_compiled
+from undula.numerics.small import matvec
 from undula.tree.driven import driven_motion
 from undula.tree.sites import see
 from undula.tree.snapshot import place
@@ -162,13 +163,16 @@ def watched_values(system: System, t: Any, state: State, watch: Watch) -> Array:
 
 
 class Jump(NamedTuple):
-    """A change of velocities: state after it, impulses (rows,) [N s or N m s], change of the stored energy [J], and the
-    position residuals (rows,) that it closed [m or rad]."""
+    """A change of velocities: state after it, impulses (rows,) [N s or N m s], change of the stored energy [J], the position
+    residuals (rows,) that it closed [m or rad], and the energy lost at the rows [J].
+
+    Driven joints keep their rates, so that their actuators do impulsive work: the sum of the change and the loss."""
 
     state: State
     impulses: Float[Array, "rows"]
     energy: Float[Array, ""]
     gaps: Float[Array, "rows"]
+    lost: Float[Array, ""]
 
 
 @quickly_compiled
@@ -185,12 +189,15 @@ def jump_onto(system: System, t: Any, state: State, engaged: Float[Array, "rows"
     """
     prepared = prepare(system)
     state = latched(prepared, t, state, engaged)
-    rows = rows_of(prepared, place(prepared, t, *driven_motion(system, t, state)))
+    state, known = driven_motion(system, t, state)
+    rows = rows_of(prepared, place(prepared, t, state, known))
     found = least_impulse(prepared, t, state)
     before, after = (
         energies_of(prepared, Balance.of(prepared, look(prepared, t, x)).snap).stored for x in (state, found.state)
     )
-    return Jump(found.state, found.impulses, after - before, engaged * rows.gap)
+    # half the impulse times the velocity that it stops; afterwards, that velocity is zero
+    lost = -(found.impulses @ (matvec(rows.A, state.velocity) + rows.driven)) / 2
+    return Jump(found.state, found.impulses, after - before, engaged * rows.gap, lost)
 
 
 def switch(system: System, t: Any, state: State, on: Any = (), off: Any = ()) -> tuple[System, Jump]:
@@ -204,14 +211,15 @@ def switch(system: System, t: Any, state: State, on: Any = (), off: Any = ()) ->
 
 
 class Event(NamedTuple):
-    """A switch, or the end of a run by its condition: instant [s], words, impulses (rows,), change of the energy [J], and names
-    of the rows if they are not those of the run."""
+    """A switch, or the end of a run by its condition: instant [s], words, impulses (rows,), change of the energy [J], names of
+    the rows if they are not those of the run, and energy lost at the rows [J]."""
 
     t: float
     what: str
     impulses: np.ndarray
     energy: float
     rows: tuple[str, ...] = ()
+    lost: float = 0.0
 
 
 def located(

@@ -73,7 +73,8 @@ def run_phases(
             system, jump = switch(system, t, state, phase.on, phase.off)
             state = jump.state
             rows = system.row_names[: len(jump.impulses)]
-            jumps.append(Event(t, f"phase {k + 1}", np.asarray(jump.impulses), float(jump.energy), rows))
+            energies = float(jump.energy), rows, float(jump.lost)
+            jumps.append(Event(t, f"phase {k + 1}", np.asarray(jump.impulses), *energies))
         report = None if progress is None else lambda x, k=k: progress((k + x) / len(phases))
         method = integrator if phase.integrator is None else phase.integrator
         step = dt if phase.dt is None else phase.dt
@@ -139,5 +140,6 @@ def _recorded(x: Event) -> "xr.Dataset":
         "event_time": ("event", [x.t]),
         "event_impulse": (("event", "constraint"), x.impulses[None]),
         "event_energy": ("event", [x.energy]),
+        "event_loss": ("event", [x.lost]),
     }
     return xr.Dataset(variables, coords={"event": [x.what], "constraint": list(x.rows)})

@@ -192,7 +192,9 @@ class WatchedEngine(Engine):
                 f"'{row}' cannot be switched on at t = {t:.6g} s: {far.max():.3g} (m or rad) remain open; switch it on "
                 "where it closes (a Condition or WhilePushing), or hold what is there (Latch)."
             )
-        self.events.append(Event(t, ", ".join(words), np.asarray(found.impulses), float(found.energy)))
+        self.events.append(
+            Event(t, ", ".join(words), np.asarray(found.impulses), float(found.energy), (), float(found.lost))
+        )
         report = self.now.report
         report = report._replace(work=report.work + found.energy)
         carry = self.now.carry

@@ -109,6 +109,12 @@ def _events(system: System, events: Sequence[Any]) -> dict[str, Variable]:
             "J",
             "change of the stored energy by it",
         ),
+        "event_loss": (
+            ("event",),
+            np.array([e.lost for e in events], dtype=float),
+            "J",
+            "energy lost at the rows: half the impulse times the velocity that it stops",
+        ),
     }
 
 

@@ -4,6 +4,7 @@ Rotations are measured by their logarithm (document 002, (3.33)), which vanishes
 also vanish for frames half a turn apart.
 """
 
+from collections.abc import Sequence
 from typing import Any
 
 import equinox as eqx
@@ -132,7 +133,7 @@ class Latch(RowModel):
     """Holds a body where it is when the rows are switched on: its point, or some components of it, and its attitude.
 
     **Arguments:** `point` (3,) in the body [m]; `holds`: which of x, y, z [m] and rx, ry, rz [rad] in the world, three
-    translations by default.
+    translations by default; `sees`: bodies or sites that follow its own in the views of its rule, such as another foot.
     """
 
     holds: tuple[str, ...] = eqx.field(static=True)
@@ -143,9 +144,11 @@ class Latch(RowModel):
         body: str | Site,
         point: Any = (0.0, 0.0, 0.0),
         holds: tuple[str, ...] = ("x", "y", "z"),
+        sees: Sequence[str | Site] = (),
     ):
         self.name, self.coordinates = name, ()
-        self.sites = (moved_site(body, point, None, f"the constraint '{name}'"),)
+        what = f"the constraint '{name}'"
+        self.sites = (moved_site(body, point, None, what), *(moved_site(x, (0.0, 0.0, 0.0), None, what) for x in sees))
         for c in holds:
             if c not in ("x", "y", "z", "rx", "ry", "rz"):
                 raise ModelError(f"the constraint '{name}' holds {c!r}; it must be among x, y, z, rx, ry, rz.")
@@ -158,8 +161,7 @@ class Latch(RowModel):
         return at.sites[0].p, at.sites[0].R
 
     def gap(self, at: View) -> Float[Array, "g"]:
-        (b,) = at.sites
-        p, R = at.z
+        b, (p, R) = at.sites[0], at.z
         parts = dict(zip(("x", "y", "z"), b.p - p))
         if {"rx", "ry", "rz"} & set(self.holds):
             parts |= dict(zip(("rx", "ry", "rz"), so3.log_of_matrix(matmul(b.R, R.T))))

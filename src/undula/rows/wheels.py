@@ -133,7 +133,13 @@ class Wheel(RowModel):
 
 
 class Skate(Wheel):
-    """A blade or knife edge: moves along its heading, never sideways. Arguments as for `Wheel`."""
+    """A blade or knife edge: moves along its heading, never sideways. Arguments as for `Wheel`.
+
+    `ground` [m]: the contact point also stays at this height in the world (row `height`, before `side`), so that the blade can
+    leave the ground and land: `when(WhilePushing("height"))`. None: something else carries the body.
+    """
+
+    ground: Any
 
     observables = ()  # it does not turn
 
@@ -148,8 +154,17 @@ class Skate(Wheel):
         position: Any = (0.0, 0.0, 0.0),
         heading: float | str | Law = 0.0,
         offset: float = 0.0,
+        ground: float | None = None,
     ):
         super().__init__(name, body, position, heading, offset=offset)
+        self.ground = None if ground is None else as_vector(ground, 0, f"ground of the skate '{name}'")
+
+    def gap(self, at: View) -> Float[Array, "g"]:
+        return jnp.zeros(0) if self.ground is None else (at.sites[0].p[2] - self.ground)[None]
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        return ("side",) if self.ground is None else ("height", "side")
 
     def observe(self, at: View) -> dict[str, Array]:
         return {}
