@@ -99,7 +99,7 @@ def test_landing_impulse(jump):
     The lever of the sideways impulse about the axis is then zero: it stops the velocity across the blade and leaves the spin.
     """
     data = jump.run.data
-    t, up, down, air = in_flight(data)
+    t, _, down, air = in_flight(data)
     last = np.flatnonzero(air)[-4:]
     late = t[last] - down
     v = data.momentum.values[last, :3] / MASS

@@ -1,10 +1,10 @@
-"""A skater on one blade: glides on a curve, jumps, turns in the air with the arms pulled in, and lands (document 000, section 2.3)."""
+"""A skater on one blade: glides on a curve, jumps, spins with the arms pulled in and lands (document 000, section 2.3)."""
 
 import numpy as np
 
 import undula as un
 from undula.gallery import measures
-from undula.gallery.drawing import ALONG_X, bar
+from undula.gallery.drawing import bar
 from undula.scenario.scenario import Parameter, Scenario, Setup
 
 BLUE, RED, SKIN, STEEL = (0.20, 0.42, 0.70), (0.80, 0.27, 0.22), (0.93, 0.78, 0.66), (0.55, 0.57, 0.60)
@@ -17,29 +17,51 @@ def build(p: dict) -> Setup:
     b = un.Builder("skater", gravity=(p["gravity"] * np.sin(slope), 0, -p["gravity"] * np.cos(slope)))
     # the body stays upright: the base moves in the plane of the ice, a free joint lifts the blade off it
     b.base("ice", role="free", group="SE2")
-    blade = [un.Shape("box", (0.3, 0.006, 0.03), (0, 0, 0.015), colour=STEEL), un.Shape("box", (0.25, 0.08, 0.09), (0, 0, 0.08), colour=STEEL)]
+    blade = [
+        un.Shape("box", (0.3, 0.006, 0.03), (0, 0, 0.015), colour=STEEL),
+        un.Shape("box", (0.25, 0.08, 0.09), (0, 0, 0.08), colour=STEEL),
+    ]
     b.body("blade", "ice", un.Prismatic((0, 0, 1), name="height"), mass=p["mass_blade"], inertia=0.01, shapes=blade)
     # the leg bends slowly and stretches fast
     down = un.laws.Quintic(0.0, -p["stroke"], CROUCH, PUSH - 0.02)
     up = un.laws.Quintic(0.0, p["stroke"], PUSH, PUSH + p["push_time"])
     hips = [bar((0, 0, 0.1 - LEG), (0, 0, 0), BLUE, 0.07), un.Shape("sphere", (0.13,), (0, 0, 0), colour=BLUE)]
     b.body(
-        "hips", "blade", un.Prismatic((0, 0, 1), motion=down + up, name="leg"), position=(0, 0, LEG),
-        mass=p["mass_hips"], inertia=un.solids.cylinder_inertia(p["mass_hips"], 0.14, LEG), com=(0, 0, -0.3), shapes=hips,
+        "hips",
+        "blade",
+        un.Prismatic((0, 0, 1), motion=down + up, name="leg"),
+        position=(0, 0, LEG),
+        mass=p["mass_hips"],
+        inertia=un.solids.cylinder_inertia(p["mass_hips"], 0.14, LEG),
+        com=(0, 0, -0.3),
+        shapes=hips,
     )
     # the trunk winds up against the hips, and unwinds in the air
     wind = un.laws.Quintic(0.0, -p["twist"], CROUCH, PUSH) + un.laws.Quintic(0.0, 2 * p["twist"], IN, OPEN)
-    trunk = [bar((0, 0, 0.1), (0, 0, HEIGHT), RED, 0.13), un.Shape("sphere", (0.11,), (0, 0, HEIGHT + 0.28), colour=SKIN)]
+    trunk = [
+        bar((0, 0, 0.1), (0, 0, HEIGHT), RED, 0.13),
+        un.Shape("sphere", (0.11,), (0, 0, HEIGHT + 0.28), colour=SKIN),
+    ]
     b.body(
-        "trunk", "hips", un.Revolute((0, 0, 1), motion=wind, name="twist"),
-        mass=p["mass_trunk"], inertia=un.solids.cylinder_inertia(p["mass_trunk"], 0.15, HEIGHT), com=(0, 0, 0.3), shapes=trunk,
+        "trunk",
+        "hips",
+        un.Revolute((0, 0, 1), motion=wind, name="twist"),
+        mass=p["mass_trunk"],
+        inertia=un.solids.cylinder_inertia(p["mass_trunk"], 0.15, HEIGHT),
+        com=(0, 0, 0.3),
+        shapes=trunk,
     )
     l = p["arm_length"]
     pull = un.laws.Quintic(0.0, p["pull"], IN, IN + 0.15) + un.laws.Quintic(0.0, -p["pull"], OPEN, OPEN + 0.15)
     for name, side in (("left", 1), ("right", -1)):
         b.body(
-            name, "trunk", un.Revolute((-side, 0, 0), motion=pull), position=(0, 0.17 * side, HEIGHT),
-            mass=p["mass_arm"], com=(0, side * l / 2, 0), inertia=un.solids.cylinder_inertia(p["mass_arm"], 0.04, l, "y"),
+            name,
+            "trunk",
+            un.Revolute((-side, 0, 0), motion=pull),
+            position=(0, 0.17 * side, HEIGHT),
+            mass=p["mass_arm"],
+            com=(0, side * l / 2, 0),
+            inertia=un.solids.cylinder_inertia(p["mass_arm"], 0.04, l, "y"),
             shapes=[bar((0, 0, 0), (0, side * l, 0), SKIN, 0.04)],
         )
     edge = un.rows.Skate("edge", "blade", ground=0.0)
@@ -55,7 +77,13 @@ def metrics(setup: Setup, data) -> dict[str, float]:
     up, down = flight(data)
     air = (t > up) & (t < down)
     nothing = np.nan
-    out = {"flight_time": down - up, "jump_height": nothing, "spin_ratio": nothing, "turns": nothing, "landing_angle": nothing}
+    out = {
+        "flight_time": down - up,
+        "jump_height": nothing,
+        "spin_ratio": nothing,
+        "turns": nothing,
+        "landing_angle": nothing,
+    }
     if air.sum() > 3:
         # ballistic: three coefficients give the height of the centre of mass at take-off
         fall = np.polyfit(t[air] - up, data.mass_centre.values[air, 2], 2)
