@@ -99,7 +99,9 @@ class TestSnake:
         weights = np.ones(k) * (0.0 if isinstance(rule.reactions, dict) else rule.reactions)
         if isinstance(rule.reactions, dict):
             weights = np.array(list(rule.reactions.values()))
-        efforts = np.array([rule.efforts.get(x, 0.0) if isinstance(rule.efforts, dict) else rule.efforts for x in snake.names])
+        efforts = np.array(
+            [rule.efforts.get(x, 0.0) if isinstance(rule.efforts, dict) else rule.efforts for x in snake.names]
+        )
         for i, (force, A) in enumerate(zip(*needed)):
             tau, x = s.efforts[i], s.reactions[i]
             # M u' + h = tau + A^T lambda

@@ -211,7 +211,9 @@ class TestSwitch:
         system = bar(None, Schedule((10.0, np.inf)))
         x = rng.normal(size=6)
         state = system.state(
-            base_position=(*x[:2], 0), base_quaternion=(np.cos(x[2] / 2), 0, 0, np.sin(x[2] / 2)), base_twist=(*x[3:5], 0, 0, 0, x[5])
+            base_position=(*x[:2], 0),
+            base_quaternion=(np.cos(x[2] / 2), 0, 0, np.sin(x[2] / 2)),
+            base_twist=(*x[3:5], 0, 0, 0, x[5]),
         )
         held, jump = un.switch(system, 0.3, state, on=("right",))
         c, s = np.cos(x[2]), np.sin(x[2])
@@ -486,11 +488,19 @@ class TestRefused:
 class TestOtherMethods:
     def test_rod_with_an_anchor_that_switches(self):
         """The tip of a soft rod is held for a while: it stays, and the energy is kept but for what the catch takes."""
-        b = un.Builder("rod", gravity=(0, 0, -G))
+        b = un.Builder("rod", gravity=(0, -G, 0))
         b.base("ground")
-        rod = un.Rod(name="rod", length=0.5, section=un.rods.Circle(0.02), E=2e6, density=1100.0, modes=2, strains="planar-kirchhoff")
-        b.body("tip", "ground", rod, mass=0.05, rotation=(0.5**0.5, 0, 0.5**0.5, 0))
-        b.add(un.rows.Latch("hold", "tip", holds=("x", "z")).when(Schedule((0.0513, 0.1207))))
+        rod = un.Rod(
+            name="rod",
+            length=0.5,
+            section=un.rods.Circle(0.02),
+            E=2e6,
+            density=1100.0,
+            modes=4,
+            strains="planar-kirchhoff",
+        )
+        b.body("tip", "ground", rod, mass=0.05)
+        b.add(un.rows.Latch("hold", "tip", holds=("x", "y")).when(Schedule((0.0513, 0.1207))))
         system = b.build()
         run = un.run(system, system.state(), t_end=0.2, dt=1e-3, save_every=1)
         assert run.data.attrs["integrator"] == "ImplicitMidpoint"
@@ -511,7 +521,11 @@ class TestOtherMethods:
         e, radius, height, free = 0.6, 0.05, 0.3, 0.10037
         b = un.Builder("ball")
         b.base("ball", role="free", mass=0.4, inertia=un.solids.sphere_inertia(0.4, radius))
-        b.add(un.contact.Contact("ground", "ball", un.contact.Plane(), un.contact.Coulomb(0.3, restitution=e), radius=radius))
+        b.add(
+            un.contact.Contact(
+                "ground", "ball", un.contact.Plane(), un.contact.Coulomb(0.3, restitution=e), radius=radius
+            )
+        )
         b.add(un.rows.Latch("thread", "ball").when(Schedule((0.0, free))))
         system = b.build()
         run = un.run(system, system.state(base_position=(0, 0, radius + height)), t_end=0.6, dt=2e-4, save_every=50)

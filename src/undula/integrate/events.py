@@ -22,6 +22,7 @@ from undula.balance.reduced import least_impulse, reduced_accelerations
 from undula.balance.rows import rows_of
 from undula.balance.solution import with_efforts
 from undula.balance.views import memory_of, views
+from undula.core.errors import UndulaError, is_traced
 from undula.elements.element import changed
 from undula.elements.view import View
 from undula.integrate.chunks import Moments, Now, moment
@@ -39,6 +40,7 @@ from undula.tree.sites import see
 from undula.tree.snapshot import place
 
 SETTLED = 1e-9  # a value that has crossed zero before it was watched switches once it moves beyond this
+APART = 1e-6  # a larger position residual is not closed by a switch [m or rad]
 AGAIN = 100  # switches at one instant before a run gives up
 
 Until = Callable[[System, Any, State], Any]
@@ -200,14 +202,31 @@ def jump_onto(system: System, t: Any, state: State, engaged: Float[Array, "rows"
     return Jump(found.state, found.impulses, after - before, engaged * rows.gap, lost)
 
 
+def left_open(system: System, t: Any, jump: Jump) -> str:
+    """Why rows cannot be switched on, or ""."""
+    far = np.abs(np.asarray(jump.gaps))
+    if not far.max(initial=0.0) > APART:
+        return ""
+    return (
+        f"'{system.row_names[int(np.argmax(far))]}' cannot be switched on at t = {float(t):.6g} s: {far.max():.3g} (m or rad) "
+        "remain open; switch it on where it closes (a Condition or WhilePushing), or hold what is there (Latch)."
+    )
+
+
 def switch(system: System, t: Any, state: State, on: Any = (), off: Any = ()) -> tuple[System, Jump]:
     """Switches rows on and off at time t [s]: the system with the new rows, and the change of velocity by the least impulse.
 
     `on`, `off`: names of rows or of whole constraints. Differentiable with respect to the state and the numbers of the system.
+    Raises `UndulaError` if a gap of a row that is switched on is not closed.
     """
     new = changed(system.with_rows(on, off), switches=())
     engaged = jnp.maximum(new.on - system.on, 0.0)
-    return changed(new, switches=system.switches), jump_onto(new, jnp.asarray(t, dtype=float), state, engaged)
+    jump = jump_onto(new, jnp.asarray(t, dtype=float), state, engaged)
+    if not is_traced(jump.gaps):
+        why = left_open(new, t, jump)
+        if why:
+            raise UndulaError(why)
+    return changed(new, switches=system.switches), jump
 
 
 class Event(NamedTuple):

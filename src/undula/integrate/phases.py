@@ -7,11 +7,15 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from undula.balance.kinematics import kinetic_energy
 from undula.core.errors import UndulaError
+from undula.elements.element import changed
+from undula.elements.switching import Schedule
 from undula.integrate.carry import carry_over
 from undula.integrate.events import Event, Until, switch
 from undula.integrate.method import Integrator
 from undula.integrate.run import Run, run
+from undula.model.packing import Switch
 from undula.model.state import State
 from undula.model.system import System
 
@@ -66,15 +70,20 @@ def run_phases(
     jumps: list[Event] = []
     t = t0
     for k, phase in enumerate(phases):
+        impulses, change, lost = np.zeros(0), 0.0, 0.0
         if phase.system is not None:
+            before = float(kinetic_energy(system, state))
             state = carry_over(state, system, phase.system, t)
             system = phase.system
+            change = float(kinetic_energy(system, state)) - before
+            lost = -change
         if phase.on or phase.off:
             system, jump = switch(system, t, state, phase.on, phase.off)
-            state = jump.state
-            rows = system.row_names[: len(jump.impulses)]
-            energies = float(jump.energy), rows, float(jump.lost)
-            jumps.append(Event(t, f"phase {k + 1}", np.asarray(jump.impulses), *energies))
+            state, impulses = jump.state, np.asarray(jump.impulses)
+            change, lost = change + float(jump.energy), lost + float(jump.lost)
+        if phase.system is not None or phase.on or phase.off:
+            rows = system.row_names[: len(impulses)]
+            jumps.append(Event(t, f"phase {k + 1}", impulses, change, rows, lost))
         report = None if progress is None else lambda x, k=k: progress((k + x) / len(phases))
         method = integrator if phase.integrator is None else phase.integrator
         step = dt if phase.dt is None else phase.dt
@@ -82,9 +91,22 @@ def run_phases(
         one = run(system, state, t + phase.duration, step, save_every, method, report, None, None, t, phase.until)
         runs.append(one)
         state, t = one.state, float(one.data.time[-1])
+        system = _as_left(system, one)
         if one.status not in ("ok", "doubtful"):
             break
     return _joined(runs, jumps, len(phases))
+
+
+def _as_left(system: System, one: Run) -> System:
+    """The system whose conditions begin as a run has left them: a support that has let go stays off."""
+    if not system.switches or "constraint_active" not in one.data:
+        return system
+    on = one.data.constraint_active.values[-1]
+
+    def begun(x: Switch) -> Switch:
+        return x if isinstance(x.rule, Schedule) else changed(x, rule=changed(x.rule, begins=bool(on[x.rows[0]])))
+
+    return changed(system, switches=tuple(begun(x) for x in system.switches))
 
 
 def _joined(runs: list[Run], jumps: list[Event], count: int) -> Run:

@@ -17,6 +17,7 @@ from undula.integrate.events import (
     Event,
     Watched,
     jump_onto,
+    left_open,
     located,
     make_watched_steps,
     short_step,
@@ -27,7 +28,6 @@ from undula.integrate.start import Steps
 from undula.model.state import State
 from undula.model.system import System
 
-APART = 1e-6  # a larger position residual is not closed by a switch [m or rad]
 TOGETHER = 1e-12  # a step shorter than this, relative to dt, is not taken
 ROUNDED = 1e-9  # a scheduled instant so little after the end of a step, relative to dt, is due in it: times are rounded
 
@@ -185,13 +185,9 @@ class WatchedEngine(Engine):
         self.bare = changed(self.bare, mask=jnp.asarray(mask))
         engaged = jnp.asarray(np.maximum(mask - before, 0.0))
         found = jump_onto(self.bare, jnp.asarray(float(t)), self.now.state, engaged)
-        far = np.abs(np.asarray(found.gaps))
-        if far.max(initial=0.0) > APART:
-            row = self.system.row_names[int(np.argmax(far))]
-            raise Stop(
-                f"'{row}' cannot be switched on at t = {t:.6g} s: {far.max():.3g} (m or rad) remain open; switch it on "
-                "where it closes (a Condition or WhilePushing), or hold what is there (Latch)."
-            )
+        why = left_open(self.system, t, found)
+        if why:
+            raise Stop(why)
         self.events.append(
             Event(t, ", ".join(words), np.asarray(found.impulses), float(found.energy), (), float(found.lost))
         )

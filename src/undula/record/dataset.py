@@ -76,9 +76,6 @@ def to_dataset(
             "1",
             "1 for rows that are on, 0 for those that are off",
         )
-    if system.choice is not None and system.choice.G is not None:
-        words = "largest violation of a limit of the rule for the reactions"
-        variables["reaction_excess"] = ("time",), samples.excess, "N or N m", words
     if events is not None:
         variables |= _events(system, events)
         coords["event"] = np.array([e.what for e in events], dtype=str)
