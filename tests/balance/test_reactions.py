@@ -114,7 +114,7 @@ class TestSnake:
         assert_allclose((s.efforts * s.state.v).sum(1), gain, atol=1e-10)  # all the power goes into the kinetic energy
 
     def test_torques_stay_bounded_through_the_singular_shape(self, snake, motion):
-        """At t = pi three axles meet in a point: reactions that must accelerate the base there grow, without actuators behind."""
+        """At t = pi three axles meet in a point: without actuators behind, the reactions that accelerate the base grow."""
         times = np.pi - np.array([0.1, 0.03, 0.01, 3e-3, 1e-3, *np.linspace(0.5, 0.2, 8)])
         state = jax.tree.map(lambda x: np.stack([np.zeros_like(x[0])] * 13), motion.state)
         state.base.quaternion[:, 0] = 1.0

@@ -75,7 +75,7 @@ class TestAttached:
         """Both bodies are moved as little as possible: 0.4 m are missing, half of them to each."""
         apart, joined = systems
         with pytest.raises(
-            un.UndulaError, match="the body 'b' cannot stay where it is in 'bodies': 0.2 .* are missing"
+            un.UndulaError, match=r"the body 'b' cannot stay where it is in 'bodies': 0.2 .* are missing"
         ):
             un.carry_over(apart.state({"b.x": -0.5}), apart, joined)
 
@@ -142,7 +142,7 @@ class TestRows:
 
     def test_a_hold_that_is_not_reached_is_refused(self):
         system = self.block(un.rows.Anchor("shelf", "block", (0, 0, -1.0), holds=("z",)))
-        with pytest.raises(un.UndulaError, match="'shelf' cannot be switched on at t = 0.1 s"):
+        with pytest.raises(un.UndulaError, match=r"'shelf' cannot be switched on at t = 0.1 s"):
             un.run_phases(system, [un.Phase(0.1, off="shelf"), un.Phase(0.1, on="shelf")], dt=0.01)
 
     def test_a_phase_that_fails(self):
@@ -160,5 +160,5 @@ class TestRows:
         system = self.block()
         with pytest.raises(un.UndulaError, match="phases is empty"):
             un.run_phases(system, [])
-        with pytest.raises(un.UndulaError, match="duration of phase 2 = -1.0 s"):
+        with pytest.raises(un.UndulaError, match=r"duration of phase 2 = -1.0 s"):
             un.run_phases(system, [un.Phase(1.0), un.Phase(-1.0)])

@@ -1,5 +1,6 @@
 """Rows that switch, conditions that end a run, and the impulses of switches, against closed forms and SciPy."""
 
+import itertools
 import json
 
 import jax
@@ -140,7 +141,7 @@ class TestScheduledBar:
     def test_order_of_accuracy(self, system, exact):
         end = [planar(un.run(system, system.state(), t_end=0.8, dt=dt).data)[-1] for dt in (0.04, 0.02, 0.01)]
         errors = [np.abs(x - exact[0][-1]).max() for x in end]
-        assert all(a / b > 11 for a, b in zip(errors, errors[1:]))
+        assert all(a / b > 11 for a, b in itertools.pairwise(errors))
 
     def test_simulate_follows_schedules_between_steps(self, exact):
         """Switches at the nearest steps: exact for instants that are multiples of dt."""
@@ -280,7 +281,7 @@ class TestCondition:
 
     def test_simulate_refuses(self):
         system = self.make()
-        with pytest.raises(un.UndulaError, match="simulate cannot follow the condition that switches 'right.x'"):
+        with pytest.raises(un.UndulaError, match=r"simulate cannot follow the condition that switches 'right.x'"):
             un.simulate(system, system.state(), 1e-2, 10)
 
     def test_refusals(self):
@@ -469,7 +470,7 @@ class TestUntil:
             run = un.run(system, system.state(), t_end=1.0, dt=dt, until=down)
             assert_allclose(planar(run.data)[-1, 2], -np.pi / 2, atol=1e-11)
             errors.append(abs(float(run.data.time[-1]) - exact))
-        assert all(a / b > 10 for a, b in zip(errors, errors[1:]))
+        assert all(a / b > 10 for a, b in itertools.pairwise(errors))
         assert errors[-1] < 1e-8
 
 

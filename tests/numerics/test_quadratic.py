@@ -64,7 +64,7 @@ def test_satisfies_the_conditions_of_optimality(rng, n, b):
     assert ((G @ x - h) / size).max() < 1e-9
     active = (h - G @ x) / size < 1e-8
     assert 0 < active.sum() <= n
-    dual, left = scipy.optimize.nnls(G[active].T / size[active], -(P @ x + q))
+    _, left = scipy.optimize.nnls(G[active].T / size[active], -(P @ x + q))
     assert left < 1e-8
 
     def value(x):

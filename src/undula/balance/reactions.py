@@ -73,8 +73,8 @@ def choose(
 def _limited(choice: Choice, left: Array, found: Array, gram: Array, right: Array) -> Chosen:
     """With limits: G (found + left^T z) <= h + excess; with a margin: |reactions| <= ratio margin, the ratio least of all.
 
-    The variables are (z, excess, ratio times the largest margin). The last two have prices above what the reactions can gain, so
-    that they are exactly the least possible.
+    The variables are (z, excess, ratio times the largest margin). The last two have prices above what the reactions can gain,
+    so that they are exactly the least possible.
     """
     k = len(found)
     weight = jnp.trace(gram) / k

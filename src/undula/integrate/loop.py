@@ -41,7 +41,7 @@ def one_step(
 
 
 def _begun(prepared: Prepared, t0: Any, state: State) -> State:
-    """The state with which a motion begins: driven coordinates at their laws, constraints that are on latched where they are."""
+    """The state with which a motion begins: driven coordinates at their laws, active constraints latched where they are."""
     state = driven_motion(prepared.system, t0, state)[0]
     state = latched(prepared, t0, state, prepared.system.at_time(t0).on)
     return updated(prepared, t0, state, 0.0)

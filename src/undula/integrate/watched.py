@@ -54,7 +54,7 @@ class WatchedEngine(Engine):
         self.at = Watched(self.now, values, jnp.zeros((), bool))
 
     def _settle(self, t: float) -> None:
-        """Releases rows that are on although their rules say that they should not be: supports that would pull from the start."""
+        """Releases rows that are on although their rules say that they should not be, e.g. supports that would pull."""
         for _ in range(AGAIN):
             values = np.asarray(self.at.values)[: len(self.watch.switches)]
             mask = np.asarray(self.bare.mask)
