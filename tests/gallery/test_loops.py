@@ -18,7 +18,7 @@ from scipy.spatial.transform import Rotation
 import undula as un
 from undula import gallery
 from undula.gallery import hexapod
-from undula.numerics.quick import quickly_compiled
+from undula.numerics.programs import quickly_compiled
 
 g = 9.81
 
