@@ -1,6 +1,5 @@
 """Complete runs: when they end, their status, what they record between samples."""
 
-
 import jax
 import numpy as np
 import pytest

@@ -56,11 +56,19 @@ class Lowered(NamedTuple):
 class Program:
     """A function, and the programs that it was compiled to.
 
-    `quick`: compiled with low optimisation. `like`: another program of the same function, with which it shares its traces.
+    `quick`: compiled with low optimisation. `nameless`: the result does not depend on the names in its arguments, but for
+    error messages: what an argument is without them, it says by a method `bare`. `like`: another program of the same
+    function, with which it shares its traces.
     """
 
-    def __init__(self, function: Callable[..., Any], quick: bool = False, like: "Program | None" = None):
-        self.function, self.quick = function, quick
+    def __init__(
+        self,
+        function: Callable[..., Any],
+        quick: bool = False,
+        nameless: bool = False,
+        like: "Program | None" = None,
+    ):
+        self.function, self.quick, self.nameless = function, quick, nameless
         self.name = f"{function.__module__}.{function.__qualname__}"
         self.kept: OrderedDict[Any, Loaded] = OrderedDict()
         self.traces: dict[Any, Lowered] = {} if like is None else like.traces
@@ -81,43 +89,48 @@ class Program:
         return jit(self.function, compiler_options=quick_options() if self.quick else {})
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        args, kwargs = self._numbers(args, kwargs)
-        leaves, tree = jax.tree.flatten((args, kwargs))
+        named = self._numbers(args, kwargs)
+        bare = self._bare(*named)
+        leaves, tree = jax.tree.flatten(bare)
         if any(isinstance(x, jax.core.Tracer) for x in leaves):
-            return self._traced(*args, **kwargs)
+            return self._traced(*named[0], **named[1])
         if not _is_ahead():
-            return self._elsewhere(*args, **kwargs)
+            return self._elsewhere(*named[0], **named[1])
         arrays, key = _split(leaves, tree)
         found = self._known(key)
         if found is None:
-            load = self._kept((args, kwargs), key) or self._made((args, kwargs), leaves, tree, key)
+            load = self._kept(named, key) or self._made(named, key)
             found = load()
         return found(arrays)
+
+    def _bare(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        """The arguments without names, if these do not matter."""
+        if not self.nameless:
+            return args, kwargs
+        return tuple(map(_without_names, args)), {name: _without_names(x) for name, x in kwargs.items()}
 
     def find(self, *args: Any) -> Callable[[], Any] | None:
         """A function that returns the program, loaded if need be; None if there is none yet.
 
         Arguments may be `jax.ShapeDtypeStruct`s instead of arrays.
         """
-        args, _ = self._numbers(args, {})
-        leaves, tree = jax.tree.flatten((args, {}))
+        named = self._numbers(args, {})
         if not _is_ahead():
             return None
-        _, key = _split(leaves, tree)
+        _, key = _split(*jax.tree.flatten(self._bare(*named)))
         found = self._known(key)
-        return (lambda: self) if found is not None else self._then(self._kept((args, {}), key))
+        return (lambda: self) if found is not None else self._then(self._kept(named, key))
 
     def make(self, *args: Any) -> Callable[[], Any]:
         """Traces the function; the result, called in any thread, compiles it and returns the program.
 
         Meanwhile other functions can be traced: compilation does not hold Python's lock.
         """
-        args, _ = self._numbers(args, {})
-        leaves, tree = jax.tree.flatten((args, {}))
+        named = self._numbers(args, {})
         if not _is_ahead():
             return lambda: self
-        _, key = _split(leaves, tree)
-        made = self._then(self._made((args, {}), leaves, tree, key))
+        _, key = _split(*jax.tree.flatten(self._bare(*named)))
+        made = self._then(self._made(named, key))
         assert made is not None
         return made
 
@@ -169,15 +182,14 @@ class Program:
         def load() -> Loaded:
             found = store.load(digest)
             if found is None:  # damaged
-                leaves, tree = jax.tree.flatten(arguments)
-                return self._made(arguments, leaves, tree, key)()
+                return self._made(arguments, key)()
             return self._keep(key, digest, Loaded(*found))
 
         return load
 
-    def _made(self, arguments: Any, leaves: list[Any], tree: Any, key: Any) -> Callable[[], Loaded]:
+    def _made(self, arguments: Any, key: Any) -> Callable[[], Loaded]:
         """Traces and lowers the function, unless that was done; the result compiles it."""
-        lowered = self.traces.get(key) or self._lowered(leaves, tree)
+        lowered = self.traces.get(key) or self._lowered(*jax.tree.flatten(arguments))
         if self.remembers:
             self.traces[key] = lowered
         digest = self._digest(arguments) if lowered.kept else None
@@ -217,29 +229,37 @@ class Program:
         one = Fingerprint()
         one.word(store.environment(), self.name, self.quick)
         try:
-            one.arguments(arguments)
+            one.arguments(self._bare(*arguments))
         except (Unkeyable, RecursionError, TypeError):
             return None
         return one.digest().hex()
 
 
-def compiled(function: Callable[..., Any]) -> Callable[..., Any]:
+def compiled(function: Callable[..., Any] | None = None, *, nameless: bool = False) -> Callable[..., Any]:
     """A function that compiles itself, with full optimisation, once per structure of its arguments."""
-    return _decorated(Program(function))
+    return _decorated(function, False, nameless)
 
 
-def quickly_compiled(function: Callable[..., Any]) -> Callable[..., Any]:
+def quickly_compiled(function: Callable[..., Any] | None = None, *, nameless: bool = False) -> Callable[..., Any]:
     """The same with low optimisation, which compiles several times faster, for functions that run only a few times."""
-    return _decorated(Program(function, quick=True))
+    return _decorated(function, True, nameless)
 
 
-def _decorated(program: Program) -> Callable[..., Any]:
-    @functools.wraps(program.function)
+def _decorated(function: Callable[..., Any] | None, quick: bool, nameless: bool) -> Callable[..., Any]:
+    if function is None:
+        return lambda function: _decorated(function, quick, nameless)
+    program = Program(function, quick, nameless)
+
+    @functools.wraps(function)
     def call(*args: Any, **kwargs: Any) -> Any:
         return program(*args, **kwargs)
 
     call.program = program  # type: ignore[attr-defined]
     return call
+
+
+def _without_names(x: Any) -> Any:
+    return x.bare() if hasattr(x, "bare") else x
 
 
 def side_by_side(tasks: list[Callable[[], Any]]) -> list[Any]:
