@@ -1,4 +1,4 @@
-"""The snake robot Aiko (document 003, section VIII): links with two spheres each, cardan joints, no wheels."""
+"""The snake robot Aiko (Transeth et al. 2008, section VIII): links with two spheres each, cardan joints, no wheels."""
 
 from typing import Any
 
@@ -149,7 +149,21 @@ def metrics(setup: Setup, data) -> dict[str, float]:
     }
 
 
-def entry(name: str, summary: str, source: str, build, more=(), metrics=metrics, **defaults) -> Scenario:
+UNITS = {
+    "link6_dx": "m",
+    "link6_dy": "m",
+    "speed": "m",  # a gait period
+    "heading_change": "rad",
+    "penetration_max": "m",
+    "contacts_mean": "1",
+    "residual_max": "1",
+    "iterations_mean": "1",
+}
+
+
+def entry(
+    name: str, summary: str, source: str, build, more=(), metrics=metrics, metric_units=UNITS, **defaults
+) -> Scenario:
     """A gallery entry of the robot; `more`: parameters of its own."""
     return Scenario(
         name=name,
@@ -158,5 +172,5 @@ def entry(name: str, summary: str, source: str, build, more=(), metrics=metrics,
         parameters=(*parameters(**defaults), *more),
         build=build,
         metrics=metrics,
-        kind="unconstrained, base free in SE3, free shape: general dynamics",
+        metric_units=metric_units,
     )

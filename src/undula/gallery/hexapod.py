@@ -1,4 +1,4 @@
-"""A Stewart platform on six legs of driven lengths: five independent loops (document 000, appendix A.1)."""
+"""A Stewart platform on six legs of driven lengths: five independent loops (Ali 2011, appendix A.1)."""
 
 from typing import Any
 
@@ -114,7 +114,7 @@ def metrics(setup: Setup, data) -> dict[str, float]:
 SCENARIO = Scenario(
     name="hexapod",
     summary="A Stewart platform: six driven leg lengths move a platform in all six directions",
-    source="000, appendix A.1 (closed loops; numbers are ours)",
+    source="Ali 2011, appendix A.1 (closed loops; numbers are ours)",
     parameters=(
         Parameter("base_radius", 0.6, "m", "radius of the circle of the feet", low=0, open_low=True),
         Parameter("platform_radius", 0.35, "m", "radius of the circle of the ball joints", low=0, open_low=True),
@@ -130,5 +130,12 @@ SCENARIO = Scenario(
     ),
     build=build,
     metrics=metrics,
-    kind="fully constrained, isostatic, fixed base: kinematics of the loops",
+    metric_units={
+        "force_max": "N",
+        "power_max": "W",
+        "stroke": "m",
+        "travel": "m",
+        "energy_error": "J",
+        "residual": "mixed",
+    },
 )

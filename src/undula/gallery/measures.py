@@ -83,6 +83,9 @@ def yaw(data: "xr.Dataset") -> np.ndarray:
     return np.unwrap(2 * np.arctan2(z, w))
 
 
+JOURNEY_UNITS = {"x": "m", "y": "m", "heading": "rad", "path_length": "m", "constraint_residual": "m/s"}
+
+
 def journey(data: "xr.Dataset") -> dict[str, float]:
     """Where a vehicle on the ground has come [m, rad], how long its way was [m], and how well its constraints held."""
     position, heading = data.base_position.values, yaw(data)

@@ -155,5 +155,13 @@ SCENARIO = Scenario(
     build=build,
     metrics=metrics,
     facts=facts,
-    kind="under-constrained, hyperstatic, base free in SE3: reduced dynamics of 3 of 8 velocities",
+    metric_units=measures.JOURNEY_UNITS
+    | {
+        "constraint_residual": "m or m/s",
+        "decay_rate": "1/s",
+        "distance_to_target": "m",
+        "pitch_max": "rad",
+        "torque_max": "N m",
+        "energy_error": "J",
+    },
 )

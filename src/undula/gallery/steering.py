@@ -1,4 +1,4 @@
-"""Motion laws for the front wheels of a car whose wheels must not slip (document 000, section 4.4).
+"""Motion laws for the front wheels of a car whose wheels must not slip (Ali 2011, section 4.4).
 
 A car steers by the angle beta of a wheel that one imagines in the middle of its front axle. A front wheel at the distance y
 to the left of it needs tan beta = (1 - (y / wheelbase) tan beta) tan beta_wheel. The document prints its relation without

@@ -116,7 +116,7 @@ def metrics(setup: Setup, data) -> dict[str, float]:
 SCENARIO = Scenario(
     name="walker",
     summary="A passive compass walks down a slope of 3 degrees: its gait is a limit cycle of falls and impacts",
-    source="003, section V-B (laws); the compass of Goswami, Thuilot, Espiau 1998",
+    source="Transeth et al. 2008, section V-B (laws); the compass of Goswami et al. 1998",
     parameters=(
         Parameter("slope", 0.05235988, "rad", "angle of the slope, down along x", low=0, high=0.2),
         Parameter(
@@ -136,5 +136,12 @@ SCENARIO = Scenario(
     ),
     build=build,
     metrics=metrics,
-    kind="manipulator, fixed base, free shape: forward dynamics",
+    metric_units={
+        "steps": "1",
+        "step_period": "s",
+        "step_length": "m",
+        "speed": "m/s",
+        "lowest_hip": "m",
+        "penetration_max": "m",
+    },
 )
