@@ -6,6 +6,7 @@ kept. Modules that are slow to import are imported by the command that needs the
 """
 
 import sys
+import time
 import warnings
 from collections.abc import Callable, Sequence
 from contextlib import redirect_stdout
@@ -230,6 +231,8 @@ def _run(
     partial = None if out is None else PartialFile(out)
 
     def on_samples(count: int, since: Callable[[int], Any]) -> None:
+        if report["first_samples_s"] is None:
+            report["first_samples_s"] = time.perf_counter() - early.STARTED
         signals.patient = True  # there is something to lose now
         if partial is not None:
             with phase("write"):
