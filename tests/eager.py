@@ -41,7 +41,7 @@ class Counts:
 def _line() -> str:
     """The innermost line of undula on the stack."""
     for frame in reversed(traceback.extract_stack()):
-        if frame.filename.startswith(SOURCE) and "/numerics/quick" not in frame.filename:
+        if frame.filename.startswith(SOURCE) and "/numerics/" not in frame.filename:
             return f"{frame.filename[len(SOURCE) + 1 :]}:{frame.lineno}"
     return "elsewhere"
 
