@@ -2,11 +2,11 @@
 
 from typing import Any
 
-import jax.numpy as jnp
 import numpy as np
 
 from undula.balance.look import hold, settle
 from undula.balance.rows import has_gaps
+from undula.core.arrays import known
 from undula.core.errors import UndulaError
 from undula.model.prepare import prepare
 from undula.model.state import State, displaced
@@ -44,7 +44,7 @@ def assemble(system: System, state: State, t: float = 0.0, iterations: int = 60)
 
     Driven coordinates are set by their laws at time t [s]. Raises `UndulaError` with the remaining gaps if they do not close.
     """
-    time = jnp.asarray(float(t))
+    time = np.asarray(float(t))
     if not has_gaps(system.ideal):
         return state
     best, size = state, np.inf
@@ -83,7 +83,7 @@ def admissible(system: System, state: State, t: float = 0.0) -> State:
     if not system.ideal:
         return state
     state = assemble(system, state, t)
-    held, _, left, rank, kernel = _gaps(system, state, jnp.asarray(float(t)))
+    held, _, left, rank, kernel = _gaps(system, state, np.asarray(float(t)))
     worst = np.abs(np.asarray(left)).max()
     scale = 1 + np.abs(np.asarray(held.v)).max(initial=0.0) + np.abs(np.asarray(held.base_twist)).max()
     if worst > COMPATIBLE * scale and not system.least_squares:
@@ -93,7 +93,7 @@ def admissible(system: System, state: State, t: float = 0.0) -> State:
         )
     ahead = [_limit(system, held, t, k * NEARBY) for k in (1, 2)]
     if int(rank) < min(int(r) for _, r in ahead):
-        held = held.with_velocity(2 * ahead[0][0].velocity - ahead[1][0].velocity)
+        held = held.with_velocity(2 * known(ahead[0][0]).velocity - known(ahead[1][0]).velocity)
     return held
 
 
@@ -101,5 +101,5 @@ def _limit(system: System, state: State, t: float, ahead: float) -> tuple[State,
     """Velocities a time `ahead` [s] later, and the rank there."""
     moved, rank = state, 0
     for _ in range(4):
-        moved, rank = _ahead(system, state, moved, jnp.asarray(float(t)), jnp.asarray(ahead))
+        moved, rank = _ahead(system, state, moved, np.asarray(float(t)), np.asarray(ahead))
     return moved, rank

@@ -111,12 +111,12 @@ class Classes:
         return np.array([legend.index(self._known[key]) for key in keys], dtype=int), legend
 
     def _class_of(self, samples: Any, k: int, mask: np.ndarray | None, closed: np.ndarray | None) -> str:
-        system = self.system if mask is None else changed(self.system, mask=jnp.asarray(mask))
-        state = jax.tree.map(lambda x: jnp.asarray(x[k]), samples.state)
+        system = self.system if mask is None else changed(self.system, mask=np.asarray(mask))
+        state = jax.tree.map(lambda x: np.asarray(x[k]), samples.state)
         t = float(samples.t[k])
         touching = None
         if closed is not None and closed.any():
-            touching = _touching(system.bare(), state, jnp.asarray(t)), closed
+            touching = _touching(system.bare(), state, np.asarray(t)), closed
         if touching is None and not system.constrained:
             return self.generic
         try:
@@ -168,7 +168,7 @@ def _rank(A: np.ndarray) -> int:
 def _at(system: System, state: State, t: float, touching: tuple[Array, np.ndarray] | None = None) -> Class:
     """The class at an instant; `touching`: rows of contacts, and which of these are closed."""
     top = system.topology
-    A, explicit, u = (np.asarray(x) for x in _rows(system, state, jnp.asarray(float(t))))
+    A, explicit, u = (np.asarray(x) for x in _rows(system, state, np.asarray(float(t))))
     held = len(A) if system.mask is None else int(np.asarray(system.mask).sum())
     if touching is not None:
         more = _stuck(np.asarray(touching[0]), touching[1], u)
