@@ -31,7 +31,7 @@ from undula.model.system import System
 from undula.numerics.newton import columns_of
 from undula.numerics.programs import compiled, quickly_compiled
 from undula.numerics.row_space import TOLERANCE
-from undula.tree.driven import driven_motion
+from undula.tree.driven import driven_motion, driven_state
 from undula.tree.snapshot import place, stand
 
 # Scale of the efforts where they nearly vanish: this fraction of those of a large displacement. With the default tolerance, a
@@ -102,17 +102,6 @@ def _displaced(system: System, state: State, x: Any) -> State:
 _moved = quickly_compiled(_displaced)
 
 
-def _driven(system: System, t: Any, state: State) -> State:
-    """The state with driven coordinates and a driven base as given by their laws."""
-    moves = system.motions or system.base_motion is not None
-    return _put(system, t, state) if moves else state
-
-
-@quickly_compiled
-def _put(system: System, t: Any, state: State) -> State:
-    return driven_motion(system, t, state)[0]
-
-
 def equilibrium(
     system: System, state: State | None = None, t: Any = 0.0, tolerance: float = 1e-10, max_iterations: int = 100
 ) -> Equilibrium:
@@ -171,7 +160,7 @@ def _differentiable(system: System, start: State, found: State, t: Any):
 def _found(system: System, state: State | None, t: Any, tolerance: float, max_iterations: int) -> Equilibrium:
     time = np.asarray(float(t))
     start = system.state() if state is None else state
-    start = _driven(system, time, start)
+    start = driven_state(system, time, start)
     refuse_overwound(
         system.rods,
         system.labels.rods,
@@ -207,7 +196,7 @@ def _found(system: System, state: State | None, t: Any, tolerance: float, max_it
 
 def _increase(system: System, time: Any, tolerance: float) -> Equilibrium:
     """The equilibrium reached by increasing the load from zero in adaptive steps."""
-    bare = _driven(system, time, system.state())
+    bare = driven_state(system, time, system.state())
     at, done, step, count = bare, 0.0, 0.02, 0
     while True:
         part = min(1.0, done + step)
