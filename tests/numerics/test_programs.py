@@ -167,6 +167,11 @@ def test_what_cannot_be_kept_still_runs(folder):
     assert len(list(folder.glob("*.program"))) <= 1  # a callback means nothing in another process
 
 
+JAX_CACHE = (
+    "jax_compilation_cache_dir",
+    "jax_persistent_cache_min_compile_time_secs",
+    "jax_persistent_cache_min_entry_size_bytes",
+)
 FRESH = """
 import sys, numpy as np, jax.numpy as jnp
 sys.path.insert(0, {path!r})
@@ -231,3 +236,33 @@ def test_kept_programs_stay_within_a_limit(tmp_path):
     assert len(list(tmp_path.iterdir())) == 11
     cache.trim(tmp_path, "*.program", limit=999)
     assert sorted(x.name for x in tmp_path.iterdir()) == [*(f"{k}.program" for k in range(4)), "else"]
+
+
+def test_programs_from_the_cache_of_jax_are_not_written_once_more(folder, tmp_path):
+    """XLA would write them without their functions."""
+    from jax.experimental.compilation_cache import compilation_cache
+
+    before = {name: getattr(jax.config, name) for name in JAX_CACHE}
+    for name, value in zip(JAX_CACHE, (str(tmp_path / "jax"), 0.0, -1)):
+        jax.config.update(name, value)
+    compilation_cache.reset_cache()
+    written = []
+    try:
+        for _ in range(3):
+
+            @compiled
+            def triple(x):
+                return 3 * x + jnp.linalg.norm(x)
+
+            assert_allclose(triple(np.arange(3.0)), 3 * np.arange(3.0) + np.sqrt(5))
+            store.finish()
+            written.append(len(list(folder.glob("*.program"))))
+            for path in folder.glob("*.program"):
+                path.unlink()
+            programs.forget()
+            jax.clear_caches()
+    finally:
+        for name, value in before.items():
+            jax.config.update(name, value)
+        compilation_cache.reset_cache()
+    assert written == [1, 0, 0]
