@@ -27,7 +27,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from undula import gallery
-from undula.numerics.quick import quickly_compiled
+from undula.numerics.programs import quickly_compiled
 
 DOCUMENT = {
     "cantilever-stiff": (7.1, 4.5),

@@ -19,7 +19,7 @@ import undula as un
 from undula import gallery
 from undula.gallery import hexapod
 from undula.gallery.catalogue import description
-from undula.numerics.quick import quickly_compiled
+from undula.numerics.programs import quickly_compiled
 
 g = 9.81
 

@@ -12,7 +12,7 @@ from jaxtyping import Float
 
 from undula.core.arrays import Array
 from undula.core.errors import ModelError, as_vector, positive
-from undula.numerics.quick import quickly_compiled
+from undula.numerics.programs import quickly_compiled
 
 RELIEF = 48  # cells along each side of a relief
 NEWTON_STEPS = 4  # towards the nearest point of a height field

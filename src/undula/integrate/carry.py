@@ -14,7 +14,7 @@ from undula.lie import se3, so3
 from undula.lie.se3 import Pose
 from undula.model.state import State, displaced, reported_position
 from undula.model.system import System
-from undula.numerics.quick import quickly_compiled
+from undula.numerics.programs import quickly_compiled
 from undula.numerics.small import hat
 from undula.tree.driven import driven_motion
 
