@@ -115,12 +115,6 @@ def wrong_types(monkeypatch):
 
 
 @pytest.fixture
-def no_cache(monkeypatch, tmp_path_factory):
-    """The user's own cache is left alone, so that these tests do not change JAX's settings."""
-    monkeypatch.setenv("JAX_COMPILATION_CACHE_DIR", str(tmp_path_factory.getbasetemp() / "unused"))
-
-
-@pytest.fixture
 def here(tmp_path, monkeypatch):
     """An empty current folder."""
     monkeypatch.chdir(tmp_path)

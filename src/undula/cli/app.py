@@ -6,6 +6,7 @@ kept. Modules that are slow to import are imported by the command that needs the
 """
 
 import sys
+import time
 import warnings
 from collections.abc import Callable, Sequence
 from contextlib import redirect_stdout
@@ -14,7 +15,6 @@ from typing import Annotated, Any
 
 import typer
 
-from undula.cli.cache import cache_folder, keep_compiled
 from undula.cli.input import (
     as_number,
     as_whole,
@@ -76,7 +76,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
         if output.failed:
             give_up_output()
     if early.COMMAND:
-        early.leave(status)
+        if store := sys.modules.get("undula.numerics.store"):
+            store.finish()  # programs that are still being written
+        early.leave(
+            status
+        )  # also if optimised code is still being made: waiting for it would be longer than making it again
     sys.exit(status)
 
 
@@ -184,6 +188,9 @@ def run(
     html: Annotated[Path | None, typer.Option(metavar="FILE", help="Write a 3D page in a single file.")] = None,
     as_json: AsJson = False,
     quiet: Annotated[bool, typer.Option("--quiet", help="No progress bar.")] = False,
+    reproducible: Annotated[
+        bool, typer.Option("--reproducible", help="The same bits in every run: wait for optimised code.")
+    ] = False,
 ) -> int:
     """Simulates a scenario of the gallery, saves and draws what is requested."""
     given = parse_settings(settings or [])
@@ -192,7 +199,8 @@ def run(
     check_outputs(out, plot, html)
 
     with Recorder("import", early.STARTED if early.COMMAND else None) as recorder:
-        report = _run(name, given, times, out, plot, html, sys.stderr.isatty() and not (quiet or as_json))
+        shown = sys.stderr.isatty() and not (quiet or as_json)
+        report = _run(name, given, times, out, plot, html, shown, reproducible)
         report["phases_s"] |= recorder.count()
     (print_json if as_json else print_summary)(report)
     if report["status"] != "ok":
@@ -208,6 +216,7 @@ def _run(
     plot: Path | None,
     html: Path | None,
     shown: bool,
+    reproducible: bool,
 ) -> dict[str, Any]:
     """Runs a scenario and writes the files; returns the report."""
     from undula import gallery
@@ -216,13 +225,14 @@ def _run(
 
     scenario = gallery.load(name)
     parameters = scenario.values(given)
-    keep_compiled()
 
     report = empty_report(scenario.name, parameters, times)
     signals = current()
     partial = None if out is None else PartialFile(out)
 
     def on_samples(count: int, since: Callable[[int], Any]) -> None:
+        if report["first_samples_s"] is None:
+            report["first_samples_s"] = time.perf_counter() - early.STARTED
         signals.patient = True  # there is something to lose now
         if partial is not None:
             with phase("write"):
@@ -232,7 +242,9 @@ def _run(
     with redirect_stdout(sys.stderr):  # output of other libraries must not mix with the JSON
         try:
             with progress_bar(shown) as progress:
-                result = run_scenario(scenario, parameters, **times, progress=progress, on_samples=on_samples)
+                result = run_scenario(
+                    scenario, parameters, **times, progress=progress, on_samples=on_samples, reproducible=reproducible
+                )
         except KeyboardInterrupt:
             complain("interrupted: nothing was saved.")
             raise typer.Exit(INTERRUPTED) from None
@@ -302,6 +314,14 @@ def doctor(as_json: AsJson = False) -> None:
     ]
     rows += [["inverse dynamics, 11 links", with_unit(found["fast_us"], "us")]]
     rows += [["the same without the option", with_unit(found["slow_us"], "us")]]
-    rows += [["compiled programs are kept in", cache_folder() or "nowhere"]]
+    cache = found["cache"]
+    rows += [["compiled programs are kept in", cache["folder"] or "nowhere"]]
+    if cache["folder"]:
+        rows += [
+            [
+                "kept programs",
+                f"{cache['programs']}, {cache['bytes'] / 1e6:.1f} MB of at most {cache['limit'] / 1e6:.0f} MB",
+            ]
+        ]
     print_table(["what", "found"], rows)
     print(found["verdict"])

@@ -75,6 +75,7 @@ def empty_report(name: str, parameters: dict[str, Any], times: dict[str, Any]) -
         "metrics": {},
         "metric_units": {},
         "phases_s": {},
+        "first_samples_s": None,
         "files": {},
     }
 

@@ -60,7 +60,7 @@ def as_vector(value: Any, size: int, what: str) -> Any:
         out: Any = jnp.asarray(value, dtype=float)
     else:
         try:
-            out = np.asarray(value, dtype=float)
+            out = np.array(value, dtype=float)
         except (TypeError, ValueError):
             raise ModelError(f"{what} = {value!r} is not numeric.") from None
         if not np.all(np.isfinite(out)):

@@ -107,7 +107,7 @@ def laid(p: dict) -> tuple[np.ndarray, np.ndarray, float]:
 
     On the plane, the centre line along x, its middle at the origin.
     """
-    q = np.stack([np.asarray(x.value(0.0)) for x in gait(p, False)], 1).reshape(-1)
+    q = np.stack([x.value(0.0) for x in gait(p, False)], 1).reshape(-1)
     angle = np.concatenate([[0.0], np.cumsum(q[::2])])  # headings of the links
     ahead = np.stack([np.cos(angle), np.sin(angle)], 1)
     middle = np.concatenate([[[0.0, 0.0]], -np.cumsum((ahead[:-1] + ahead[1:]) / 2, 0)]) * p["length"]

@@ -28,7 +28,7 @@ class ContactLine(un.RowModel):
 
     def __init__(self, name: str, body: str, coordinates: tuple[str, str, str], l2: Any, l3: Any, h: Any, alpha: Any):
         self.name, self.sites, self.coordinates = name, (un.site(body),), coordinates
-        self.l2, self.l3, self.h, self.alpha = (jnp.asarray(x, dtype=float) for x in (l2, l3, h, alpha))
+        self.l2, self.l3, self.h, self.alpha = (np.asarray(x, dtype=float) for x in (l2, l3, h, alpha))
 
     def rows(self, at: un.elements.View):
         (frame,), h = at.sites, self.h

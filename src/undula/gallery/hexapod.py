@@ -49,7 +49,7 @@ def build(p: dict) -> Setup:
     home = np.array([0.0, 0.0, p["height"]])
     shift = [*p["shift"], *p["turn"]]
     pose = un.laws.Sinusoid(shift, p["rate"], [0.0, np.pi / 2, 0.0, np.pi / 2, 0.0, 0.0])
-    law = LegLengths(jnp.asarray(feet), jnp.asarray(tips), jnp.asarray(home), pose)
+    law = LegLengths(feet, tips, home, pose)
     r, m, M = p["platform_radius"], p["leg_mass"] / 2, p["platform_mass"]
     b = un.Builder("hexapod", gravity=(0, 0, -p["gravity"]))
     b.base("ground", shapes=[un.Shape("cylinder", (1.1 * p["base_radius"], 0.02), (0, 0, -0.02), colour=STEEL)])

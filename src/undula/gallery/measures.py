@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 import undula as un
-from undula.numerics.programs import quickly_compiled
+
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -17,7 +17,7 @@ def at_rest(system: un.System) -> un.State:
     return _at_rest(system, system.state())
 
 
-@quickly_compiled
+@un.compiled
 def _at_rest(system: un.System, state: un.State) -> un.State:
     state, _ = un.kinematics.driven_motion(system, 0.0, state)
     return state.replace(base_twist=un.geometry.resting_twist(system, state))

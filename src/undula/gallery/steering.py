@@ -11,6 +11,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, ScalarLike
 
 import undula as un
+from undula.core.arrays import as_array
 
 
 class FrontAngle(un.laws.Law):
@@ -21,7 +22,7 @@ class FrontAngle(un.laws.Law):
 
     def __init__(self, beta: un.laws.Law, offset: Any):
         self.beta = beta
-        self.offset = jnp.asarray(offset, dtype=float)
+        self.offset = as_array(offset)
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -40,7 +41,7 @@ class FrontSpeed(un.laws.Law):
 
     def __init__(self, beta: un.laws.Law, offset: Any):
         self.beta = beta
-        self.offset = jnp.asarray(offset, dtype=float)
+        self.offset = as_array(offset)
 
     @property
     def shape(self) -> tuple[int, ...]:

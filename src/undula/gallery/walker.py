@@ -5,6 +5,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 import undula as un
+from undula.core.arrays import as_array
 from undula.scenario.scenario import Parameter, Scenario, Setup
 
 LENGTH, CENTRE = 1.0, 0.5  # of a leg, and from the hip to its centre of mass [m]
@@ -44,7 +45,7 @@ def build(p: dict) -> Setup:
     b.body("hip", "left", un.Fixed(), mass=p["hip_mass"], shapes=hip)
     b.body("right", "hip", un.Revolute((0, 0, 1)), shapes=_leg("right"), **leg)
     for name, first in (("left", 0.0), ("right", step)):
-        ground = Tiles(*(jnp.asarray(x, dtype=float) for x in (slope, first, 2 * step)))
+        ground = Tiles(*(as_array(x) for x in (slope, first, 2 * step)))
         b.add(
             un.contact.Contact(
                 f"{name}_foot", name, ground, un.contact.Coulomb(p["mu"]), centre=(0, -LENGTH, _side(name))

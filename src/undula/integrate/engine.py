@@ -9,6 +9,7 @@ import numpy as np
 
 from undula.balance.classes import Classes
 from undula.balance.internal import updated
+from undula.core.phases import phase
 from undula.integrate.chunks import OPTIMISED, QUICK, SAMPLES, Moments, Now, shaped
 from undula.integrate.events import Event, Watch
 from undula.integrate.judge import (
@@ -135,7 +136,8 @@ class Engine:
         self.wall_s += time.perf_counter() - began
         if verdict.status == "ok":
             verdict = Verdict("ok", self.remarks(ended or verdict.message))
-        return self._ended(parts, steps, verdict, kept)
+        with phase("report"):
+            return self._ended(parts, steps, verdict, kept)
 
     def begin(self, steps: Steps, size: int) -> None:
         """Compiles the functions of a chunk and sets the progress of the run to its start."""
@@ -147,9 +149,11 @@ class Engine:
         report = jax.tree.map(np.asarray, Report(True, 0.0, 0, 0.0, 0, 0.0, 0.0))
         now = Now(state, carry, report, np.asarray(0))
         look = (self.bare, *shaped(self.method, now, np.asarray(0.0), size), np.asarray(size))
-        samples = SAMPLES.find(*look) or SAMPLES.make(*look)
+        kept = SAMPLES.find(*look)
+        samples = kept or SAMPLES.make(*look)
         self.tiers = self.loop(now, size)
-        found = side_by_side([self.tiers.prepare, samples])
+        with phase("load" if self.tiers.kept and kept is not None else "compile"):
+            found = side_by_side([self.tiers.prepare, samples])
         self.tiers.begin(found[0])
         self.look_at_samples = found[1]
         if self.method.wants_start():

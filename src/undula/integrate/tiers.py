@@ -23,10 +23,10 @@ class Tiers:
         self._traces = quick.traces
         load = optimised.find(*args)
         self.best = load is not None or reproducible
-        if self.best:
-            self.prepare = load or optimised.make(*args)
-        else:
-            self.prepare = quick.find(*args) or quick.make(*args)
+        if not self.best:
+            load = quick.find(*args)
+        self.kept = load is not None
+        self.prepare = load or (optimised if self.best else quick).make(*args)
         self._thread: threading.Thread | None = None
         self._ready: list[Program] = []
         self.call: Any = None

@@ -19,6 +19,7 @@ import equinox as eqx
 import jax
 import numpy as np
 
+from undula.core.phases import phase
 from undula.numerics import store
 from undula.numerics.fingerprint import Fingerprint, Unkeyable
 from undula.numerics.quick import quick_options
@@ -180,7 +181,8 @@ class Program:
             return None
 
         def load() -> Loaded:
-            found = store.load(digest)
+            with phase("load"):
+                found = store.load(digest)
             if found is None:  # damaged
                 return self._made(arguments, key)()
             return self._keep(key, digest, Loaded(*found))
@@ -195,8 +197,10 @@ class Program:
         digest = self._digest(arguments) if lowered.kept else None
 
         def compile_it() -> Loaded:
-            options: Any = quick_options() if self.quick else {}
-            found = Loaded(lowered.module.compile(compiler_options=options), lowered.structure, lowered.leaves)
+            with phase("compile"):
+                options: Any = quick_options() if self.quick else {}
+                executable = lowered.module.compile(compiler_options=options)
+            found = Loaded(executable, lowered.structure, lowered.leaves)
             if digest is not None:
                 store.keep(digest, found.executable, found.structure, found.leaves)
             return self._keep(key, digest, found)
@@ -219,8 +223,9 @@ class Program:
 
         flat.__name__ = flat.__qualname__ = self.function.__name__
         shapes = [jax.ShapeDtypeStruct(leaves[k].shape, _dtype(leaves[k])) for k in where]
-        traced = jax.jit(flat).trace(*shapes)
-        return Lowered(traced.lower(), made[0], made[1], not _calls_back(traced.jaxpr.jaxpr))
+        with phase("trace"):
+            traced = jax.jit(flat).trace(*shapes)
+            return Lowered(traced.lower(), made[0], made[1], not _calls_back(traced.jaxpr.jaxpr))
 
     def _digest(self, arguments: Any) -> str | None:
         """The name under which the program is kept; None if it cannot be kept."""

@@ -90,10 +90,11 @@ def run_scenario(
     save_every: int | None = None,
     progress: Callable[[float], None] | None = None,
     on_samples: OnSamples | None = None,
+    reproducible: bool = False,
 ) -> ScenarioRun:
     """Runs a gallery entry: `given` parameters by name, times in s; the entry provides everything that is not given.
 
-    `progress` and `on_samples` are those of `undula.run`.
+    `progress`, `on_samples` and `reproducible` are those of `undula.run`.
     """
     with phase("build"):
         setup = scenario.setup(**(given or {}))
@@ -116,7 +117,18 @@ def run_scenario(
             on_samples(count, lambda first: since(first).assign_attrs(own))
 
     with phase("run"):
-        result = run(setup.system, state, t_end, dt, stride, setup.integrator, progress, pass_on, refine)
+        result = run(
+            setup.system,
+            state,
+            t_end,
+            dt,
+            stride,
+            setup.integrator,
+            progress,
+            pass_on,
+            refine,
+            reproducible=reproducible,
+        )
     result.data.attrs |= own
     with phase("report"):
         metrics = scenario.facts(setup) | _measured(scenario, setup, result)
