@@ -15,8 +15,8 @@ import time
 from pathlib import Path
 
 import numpy as np
-from record import ROOT, options, write
 
+from record import ROOT, options, write
 from undula.gallery import NAMES
 
 SOME = ("satellite", "snake-acm", "aiko-sidewinding", "hexapod", "drones-payload", "bicycle-whipple")
@@ -55,7 +55,9 @@ def command(name: str, cache: str) -> dict:
 def lines(name: str) -> tuple[int, int]:
     """Number of programs, and their lines of MLIR."""
     environment = os.environ | {"UNDULA_CACHE": "off", "PYTHONPATH": str(ROOT / "src")}
-    done = subprocess.run([sys.executable, "-c", COUNT, name], capture_output=True, text=True, env=environment, check=True)
+    done = subprocess.run(
+        [sys.executable, "-c", COUNT, name], capture_output=True, text=True, env=environment, check=True
+    )
     programs, count = map(int, done.stdout.split()[-2:])
     return programs, count
 

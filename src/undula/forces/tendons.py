@@ -19,7 +19,7 @@ from undula.core.startup import UndulaWarning
 from undula.elements.along import Along, SectionView
 from undula.elements.observable import Observable
 from undula.laws.law import Law, law_of
-from undula.numerics.quick import quickly_compiled
+from undula.numerics.programs import quickly_compiled
 from undula.numerics.small import cross
 
 

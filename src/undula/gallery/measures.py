@@ -7,7 +7,6 @@ import numpy as np
 
 import undula as un
 
-
 if TYPE_CHECKING:
     import xarray as xr
 

@@ -18,7 +18,7 @@ from jaxtyping import ArrayLike, Float, ScalarLike
 
 from undula.core.arrays import Array
 from undula.core.errors import UndulaError, is_traced
-from undula.numerics.quick import quickly_compiled
+from undula.numerics.programs import quickly_compiled
 
 RANKS = {0: "one number", 1: "a vector", 2: "a matrix"}
 

@@ -13,7 +13,7 @@ from undula.core.errors import is_traced
 from undula.elements.element import changed
 from undula.lie import se3, so3
 from undula.model.topology import Topology
-from undula.numerics.quick import quickly_compiled
+from undula.numerics.programs import quickly_compiled
 from undula.numerics.small import tmatvec
 
 

@@ -23,7 +23,7 @@ from undula.joints.rod.rod import Rod
 from undula.joints.rod.sections import Rectangle, Section
 from undula.joints.rod.shape import RodShape
 from undula.laws.law import Law
-from undula.numerics.quick import quickly_compiled
+from undula.numerics.programs import quickly_compiled
 
 SAME = 1e-12  # fractions of a rod's length that differ by less are considered equal
 
