@@ -199,9 +199,10 @@ class Program:
         def compile_it() -> Loaded:
             with phase("compile"):
                 options: Any = quick_options() if self.quick else {}
+                borrowed = store.borrowed()
                 executable = lowered.module.compile(compiler_options=options)
             found = Loaded(executable, lowered.structure, lowered.leaves)
-            if digest is not None:
+            if digest is not None and store.borrowed() == borrowed:
                 store.keep(digest, found.executable, found.structure, found.leaves)
             return self._keep(key, digest, found)
 
