@@ -199,10 +199,10 @@ class Program:
         def compile_it() -> Loaded:
             with phase("compile"):
                 options: Any = quick_options() if self.quick else {}
-                before = _hits()
+                borrowed = store.borrowed()
                 executable = lowered.module.compile(compiler_options=options)
             found = Loaded(executable, lowered.structure, lowered.leaves)
-            if digest is not None and _hits() == before:
+            if digest is not None and store.borrowed() == borrowed:
                 store.keep(digest, found.executable, found.structure, found.leaves)
             return self._keep(key, digest, found)
 
@@ -283,25 +283,6 @@ def forget() -> None:
         for program in _all:
             program.kept.clear()
             program.traces.clear()
-
-
-_local = threading.local()
-
-
-def _hits() -> int:
-    """How many programs of this thread came from JAX's own cache: XLA cannot write such a program once more."""
-    if not _listening:
-        _listening.append(True)
-        jax.monitoring.register_event_listener(_count_hits)
-    return getattr(_local, "hits", 0)
-
-
-_listening: list[bool] = []
-
-
-def _count_hits(event: str, **_: Any) -> None:
-    if event == "/jax/compilation_cache/cache_hits":
-        _local.hits = getattr(_local, "hits", 0) + 1
 
 
 def _is_array(x: Any) -> bool:
