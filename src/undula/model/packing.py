@@ -315,7 +315,10 @@ def _tables(members: Sequence[_Member], model: Model) -> tuple[Any, Any]:
         def at(X, element=element, plan=plan):
             return element.tabulate(X, plan)
 
-        gauss.append(_each(lambda X, at=at: _each(at, X), group.gauss_abscissae[k]))
+        def of_piece(X, at=at):
+            return _each(at, X)
+
+        gauss.append(_each(of_piece, group.gauss_abscissae[k]))
         nodes.append(_each(at, group.abscissae[k][1:]))
     return _stacked(gauss), _stacked(nodes)
 
