@@ -42,11 +42,7 @@ def pytest_configure(config):
     # compiled programs are kept between runs of the suite
     user = os.getuid() if hasattr(os, "getuid") else "user"
     usual = os.path.join(tempfile.gettempdir(), f"undula-tests-{user}{'-full' if full else ''}")
-    folder = os.environ.get("UNDULA_TEST_CACHE", usual)
-    os.environ["UNDULA_CACHE"] = folder
-    jax.config.update("jax_compilation_cache_dir", folder)
-    jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)
-    jax.config.update("jax_persistent_cache_min_entry_size_bytes", -1)
+    os.environ["UNDULA_CACHE"] = os.environ.get("UNDULA_TEST_CACHE", usual)
 
 
 @pytest.hookimpl(optionalhook=True)

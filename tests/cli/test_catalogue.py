@@ -72,6 +72,14 @@ def test_descriptions_are_those_of_the_entry(name):
     assert catalogue.agree(json.loads(json.dumps(describe(gallery.load(name)))), catalogue.catalogue()[name])
 
 
+@pytest.mark.long
+@pytest.mark.parametrize("name", gallery.NAMES)
+def test_every_metric_has_a_unit(name):
+    scenario = gallery.load(name)
+    dt = scenario.setup().dt
+    assert set(run_scenario(scenario, t_end=40 * dt, dt=dt).metrics) == set(scenario.metric_units)
+
+
 def test_the_file_is_as_it_would_be_written():
     assert list(catalogue.catalogue()) == list(gallery.NAMES)
     assert catalogue.written(catalogue.catalogue()) == catalogue.FILE.read_text(encoding="utf-8")

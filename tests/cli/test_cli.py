@@ -12,6 +12,7 @@ from undula.cli import app as cli, doctor, output
 from undula.core.errors import UndulaError
 from undula.core.phases import PHASES
 from undula.core.startup import FLAG, KEY, OPTION
+from undula.numerics import store
 
 PENDULUM = "double-pendulum"
 SHORT = ("--t-end", "0.05", "--dt", "0.001")  # 51 samples: one chunk is one sample, also in failing runs

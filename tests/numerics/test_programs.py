@@ -10,6 +10,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from jax.experimental.compilation_cache import compilation_cache
 from numpy.testing import assert_allclose
 
 from undula.core import cache
@@ -31,10 +32,14 @@ class Spring(eqx.Module):
 
 @pytest.fixture
 def folder(tmp_path, monkeypatch):
-    """An empty folder of programs, in a process that has none."""
+    """An empty folder of programs, in a process that has none; without JAX's own cache, whose programs are not kept."""
     monkeypatch.setenv("UNDULA_CACHE", str(tmp_path / "cache"))
     programs.forget()
+    jax.config.update("jax_enable_compilation_cache", False)
+    compilation_cache.reset_cache()
     yield tmp_path / "cache" / "programs"
+    jax.config.update("jax_enable_compilation_cache", True)
+    compilation_cache.reset_cache()
     store.finish()
     programs.forget()
 
@@ -195,6 +200,19 @@ def test_programs_with_lapack_run_in_a_fresh_process(folder, tmp_path):
     assert not list(folder.glob("*.part"))
     third = fresh_process(tmp_path, "again")
     assert third.returncode == 0 and float(third.stdout) == 2.0, third.stderr
+
+
+def test_programs_from_the_cache_of_jax_are_not_written_again(folder, tmp_path, monkeypatch):
+    """XLA would leave out functions of them: the third process would fail with what the second has written."""
+    monkeypatch.setenv("JAX_COMPILATION_CACHE_DIR", str(tmp_path / "jax"))
+    monkeypatch.setenv("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0")
+    monkeypatch.setenv("JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES", "-1")
+    for name in ("one", "other", "other"):
+        monkeypatch.setenv("UNDULA_CACHE", str(tmp_path / name))
+        done = fresh_process(tmp_path)
+        assert done.returncode == 0 and float(done.stdout) == 2.0, done.stderr
+    assert len(list(tmp_path.glob("one/programs/*.program"))) == 1
+    assert not list(tmp_path.glob("other/programs/*.program"))
 
 
 def test_the_cache_can_be_turned_off(folder, monkeypatch):

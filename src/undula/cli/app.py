@@ -80,7 +80,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
             store.finish()  # programs that are still being written
         early.leave(
             status
-        )  # also if optimised code is still being made: waiting for it would be longer than making it again
+        )  # also while optimised code is still being made: a later run makes it sooner than this one waits
     sys.exit(status)
 
 

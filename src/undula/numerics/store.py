@@ -13,6 +13,7 @@ import pickle
 import platform
 import sys
 import tempfile
+import threading
 import zlib
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -55,7 +56,7 @@ def environment() -> str:
     package = Path(__file__).parents[1]
     for path in sorted(package.rglob("*.py")):
         one.update(str(path.relative_to(package)).encode() + b"\0" + path.read_bytes())
-    config = jax.config
+    config: Any = jax.config
     parts = (
         MAGIC,
         (jax.__version__, jaxlib.__version__, equinox.__version__, np.__version__, sys.version),
@@ -73,6 +74,28 @@ def processor() -> tuple[str, ...]:
         lines = Path("/proc/cpuinfo").read_text().split("\n\n")[0].splitlines()
         return tuple(x for x in lines if x.startswith(("model", "flags", "Features", "CPU", "vendor_id", "cpu family")))
     return platform.machine(), platform.processor(), platform.version()
+
+
+_hits = threading.local()
+
+
+def _notice(event: str, **_: Any) -> None:
+    if event == "/jax/compilation_cache/cache_hits":
+        _hits.count = getattr(_hits, "count", 0) + 1
+
+
+@functools.cache
+def _listen() -> None:
+    jax.monitoring.register_event_listener(_notice)
+
+
+def borrowed() -> int:
+    """How many programs this thread has got from JAX's own cache, if the user has one.
+
+    XLA does not write such a program a second time as a whole: functions are missing in it, and it would fail when it runs.
+    """
+    _listen()
+    return getattr(_hits, "count", 0)
 
 
 def has(digest: str) -> bool:
