@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float
 
-from undula.core.arrays import Array, any_traced, as_array, known, on_device, ones, stacked, zeros
+from undula.core.arrays import Array, as_array, known, on_device, ones, stacked, with_entry, zeros
 from undula.core.errors import UndulaError, is_traced
 from undula.elements.element import Element, changed
 from undula.joints.rod.group import RodGroup
@@ -179,7 +179,7 @@ class System(eqx.Module):
             for a, b in zip(jax.tree.leaves(old), jax.tree.leaves(new)):
                 if np.shape(b) != np.shape(a)[1:]:
                     raise UndulaError(f"{key} of '{name}' has the shape {np.shape(b)}; it must be {np.shape(a)[1:]}.")
-            form = changed(form, **{key: jax.tree.map(lambda a, b: _with_entry(a, k, b), old, new)})
+            form = changed(form, **{key: jax.tree.map(lambda a, b: with_entry(a, k, b), old, new)})
         groups = list(self.groups)
         groups[group] = changed(groups[group], form=on_device(form))
         return changed(self, groups=tuple(groups))
@@ -221,7 +221,7 @@ class System(eqx.Module):
         for x in self.switches:
             on = known(x.rule).on(t)
             for row in x.rows:
-                mask = _with_entry(mask, row, jnp.where(on, 1.0, 0.0) if is_traced(on) else float(on))
+                mask = with_entry(mask, row, jnp.where(on, 1.0, 0.0) if is_traced(on) else float(on))
         return changed(self, mask=on_device(mask))
 
     def with_reactions(self, rule: Least) -> "System":
@@ -313,15 +313,6 @@ def _index(names: tuple[str, ...], name: str, what: str) -> int:
     if name not in names:
         raise UndulaError(f"there is no {what} '{name}'; the names are {', '.join(names) or '(none)'}.")
     return names.index(name)
-
-
-def _with_entry(array: Any, k: int, value: Any) -> Any:
-    """A copy of an array with another entry k."""
-    if any_traced(array, value):
-        return jnp.asarray(array).at[k].set(value)
-    out = np.array(array)
-    out[k] = value
-    return out
 
 
 def _unit(quaternion: Array) -> Array:
