@@ -55,6 +55,7 @@ NAMES = (
     "hopper",
     "climber",
     "skater",
+    "biped",
     "walker",
 )
 
