@@ -207,7 +207,7 @@ class TestFields:
         """A load per length across the rod, following its direction: the wrench at the root of a bent rod is its integral."""
         system = self.rod(un.forces.LineLoad("rod", (0, 0.3, 0), follows=True), modes=5)
         at = un.equilibrium(system)
-        base = eqx.filter_jit(un.sample)(system, 0.0, at.state).base_wrench
+        base = eqx.filter_jit(un.sample)(system, at.state, 0.0).base_wrench
         X = np.linspace(0, 1.3, 27)
         R = jax.jit(jax.vmap(lambda X: un.kinematics.site_view(system, at.state, un.on("rod", X)).R))(X)
         angle = np.arctan2(R[:, 1, 0], R[:, 0, 0])

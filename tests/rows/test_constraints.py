@@ -446,7 +446,7 @@ def test_derivative_of_a_constrained_motion():
 
 def test_stays_the_same_under_compilation_and_batches():
     system = table()
-    batched = eqx.filter_jit(jax.vmap(lambda t: un.hybrid_dynamics(system, t, system.state()).reactions))(jnp.zeros(2))
+    batched = eqx.filter_jit(jax.vmap(lambda t: un.hybrid_dynamics(system, system.state(), t).reactions))(jnp.zeros(2))
     assert_allclose(batched[1], solve(system, 0.0, system.state()).reactions, atol=1e-9)
 
 
@@ -530,7 +530,7 @@ def test_power_of_a_forced_system():
 @quickly_compiled
 def balance_of(system, state, t):
     """Rate of the energy, from its derivative along the computed motion; the powers; the residual."""
-    found = un.hybrid_dynamics(system, t, state)
+    found = un.hybrid_dynamics(system, state, t)
     at, gain = found.state, found.acceleration
 
     def energy(e):
@@ -539,7 +539,7 @@ def balance_of(system, state, t):
         return un.kinetic_energy(system, x) + un.potential_energy(system, x)
 
     rate = jax.jvp(energy, (0.0,), (1.0,))[1]
-    s = un.sample(system, t, state)
+    s = un.sample(system, state, t)
     return rate, s.power_actuators + s.power_external, found.residual
 
 

@@ -294,7 +294,7 @@ def in_group(system, state, efforts, external):
         un.mass_matrix(system, state),
         un.bias(system, state, external),
         un.forward_dynamics(system, state, efforts, external),
-        un.geometry.connection(system, state.q),
+        un.geometry.connection(system, state),
     )
 
 

@@ -110,7 +110,7 @@ class TestSections:
         state = bent(system)
         sample = eqx.filter_jit(un.sample)
         for t in (0.0, 0.5, 1.5):
-            (shown,) = [x for x in sample(system, jnp.asarray(t), state).elements if "tangent" in x]
+            (shown,) = [x for x in sample(system, state, jnp.asarray(t)).elements if "tangent" in x]
             s = view(system, state, un.on("arm", 0.1 + 0.7 * t, (0, 0.05, 0)))
             assert_allclose(shown["position"][0], s.p, atol=1e-12)
             assert_allclose(shown["abscissa"][0], 0.1 + 0.7 * t)

@@ -8,6 +8,7 @@ import numpy as np
 from undula.balance.look import hold, settle
 from undula.balance.rows import has_gaps
 from undula.core.errors import UndulaError
+from undula.model.arguments import checked
 from undula.model.prepare import prepare
 from undula.model.state import State, displaced
 from undula.model.system import System
@@ -39,6 +40,7 @@ def _closer(system: System, state: State, t: Any) -> State:
     return settle(prepare(system), t, state)
 
 
+@checked
 def assemble(system: System, state: State, t: float = 0.0, iterations: int = 60) -> State:
     """The state with the gaps of its constraints closed by moving undriven coordinates (Newton's method, from a rough guess).
 
@@ -74,6 +76,7 @@ def _worst(system: System, left: Any, kernel: Any) -> str:
     return ", ".join(words) + (f" (against {', '.join(against)})" if against else "")
 
 
+@checked
 def admissible(system: System, state: State, t: float = 0.0) -> State:
     """The state with gaps closed and velocities that satisfy the constraints, the driven ones set by their laws.
 

@@ -13,6 +13,7 @@ from undula.balance.look import hold, moved
 from undula.balance.reduced import reduced_accelerations
 from undula.balance.rows import row_count
 from undula.core.errors import UndulaError
+from undula.model.arguments import checked
 from undula.model.prepare import prepare
 from undula.model.state import State, bracket, displaced
 from undula.model.system import System
@@ -32,6 +33,7 @@ class Linearised(NamedTuple):
     names: tuple[str, ...]
 
 
+@checked
 def linearise(system: System, state: State, t: float = 0.0, keep: Sequence[str] | None = None) -> Linearised:
     """Linearises the motion about a state at time t [s], normally an equilibrium or a steady motion.
 

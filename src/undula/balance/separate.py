@@ -8,6 +8,7 @@ import numpy as np
 from undula.balance.balance import inertia_over
 from undula.contact.carried import gaps, over_unknowns, touch
 from undula.core.errors import UndulaError
+from undula.model.arguments import checked
 from undula.model.prepare import prepare
 from undula.model.state import Acceleration, State, displaced
 from undula.model.system import System
@@ -44,6 +45,7 @@ def _moved(system: System, state: State, x: Any) -> State:
     return displaced(system.topology, state, jnp.zeros(6 + system.nv).at[system.topology.unknown].set(x))
 
 
+@checked
 def separated(system: System, state: State, max_iterations: int = 50) -> State:
     """The nearest state, in the metric of the inertia, in which no contact penetrates; velocities are kept.
 

@@ -1,5 +1,10 @@
-"""Errors and input checks; a message is one sentence that names the invalid item, its value and what is allowed."""
+"""Errors and input checks; a message is one sentence that names the invalid item, its value and what is allowed.
 
+Values that JAX is tracing cannot be checked, and are not.
+"""
+
+import inspect
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import jax
@@ -24,16 +29,114 @@ def is_traced(value: Any) -> bool:
     return isinstance(value, jax.core.Tracer)
 
 
+def shown(value: Any) -> str:
+    """A value in a message: one line, not too long."""
+    if isinstance(value, type):
+        return f"the class {value.__name__}"
+    if inspect.isroutine(value):
+        return f"the function {getattr(value, '__name__', value)}"
+    if is_traced(value):
+        return f"a traced array of the shape {value.shape}"
+    if isinstance(value, jax.Array | np.ndarray | np.generic):
+        value = np.asarray(value).tolist() if np.size(value) <= 36 else f"an array of the shape {np.shape(value)}"
+        text = value if isinstance(value, str) else repr(value)
+    else:
+        text = " ".join(repr(value).split())
+    return text if len(text) <= 200 else f"{text[:200]}..."
+
+
+def reason(error: Exception) -> str:
+    """Why a function of the user failed, in one line, with a remedy where JAX could not trace it."""
+    text = str(error).strip().partition("\n")[0].rstrip(".") or type(error).__name__
+    if isinstance(error, jax.errors.TracerBoolConversionError):
+        return "JAX cannot trace it: use jnp.where instead of `if`, `and`, `or` and comparisons of values"
+    if isinstance(error, jax.errors.JAXTypeError):
+        return "JAX cannot trace it: use jax.numpy instead of numpy, math and float()"
+    return text if len(text) <= 200 else f"{text[:200]}..."
+
+
+def instance(value: Any, kind: Any, what: str, wanted: str) -> Any:
+    """The value, refused if it is not of a kind; `wanted`: what it must be, in words."""
+    if not isinstance(value, kind):
+        raise UndulaError(f"{what} = {shown(value)}; it must be {wanted}.")
+    return value
+
+
+def one_of(value: Any, allowed: Iterable[str], what: str) -> Any:
+    """The word, refused if it is not among the allowed ones."""
+    if not isinstance(value, str) or value not in allowed:
+        raise ModelError(f"{what} = {shown(value)}; it must be one of {', '.join(allowed)}.")
+    return value
+
+
+def a_name(value: Any, what: str) -> str:
+    """A name, refused if it is not a word."""
+    if not isinstance(value, str) or not value:
+        raise ModelError(f"{what} = {shown(value)}; it must be a name.")
+    return value
+
+
+def whole(value: Any, what: str, at_least: int = 0) -> int:
+    """A whole number; a traced one is returned as it is."""
+    if is_traced(value):
+        return value
+    good = not isinstance(value, bool | str) and np.ndim(value) == 0
+    try:
+        good = good and value == int(value) and value >= at_least
+    except (TypeError, ValueError, OverflowError):
+        good = False
+    if not good:
+        raise UndulaError(f"{what} = {shown(value)} is not allowed; it must be a whole number of at least {at_least}.")
+    return int(value)
+
+
+def real(
+    value: Any, what: str, low: float = -np.inf, high: float = np.inf, unit: str = "", above: float | None = None
+) -> Any:
+    """A finite number from `low` to `high`, greater than `above`."""
+    if is_traced(value):
+        return value
+    try:
+        good = not isinstance(value, bool | str) and np.ndim(value) == 0 and bool(np.isfinite(value))
+        good = good and bool(low <= value <= high) and (above is None or bool(value > above))
+    except (TypeError, ValueError):
+        good = False
+    if not good:
+        wanted = "a finite number"
+        if above is not None:
+            wanted += f" greater than {above:g}" + (f" and at most {high:g}" if high < np.inf else "")
+        elif low > -np.inf:
+            wanted += f" between {low:g} and {high:g}" if high < np.inf else f" of at least {low:g}"
+        raise UndulaError(f"{what} = {shown(value)}{' ' if unit else ''}{unit} is not allowed; it must be {wanted}.")
+    return value
+
+
+def function_of(value: Any, names: Sequence[str], what: str, otherwise: str = "") -> Any:
+    """A function, refused if it cannot be called with the named arguments; `otherwise`: a remedy."""
+    wanted = f"it must be a function of ({', '.join(names)})" + otherwise
+    if not callable(value) or isinstance(value, type):
+        raise ModelError(f"{what} = {shown(value)}; {wanted}.")
+    try:
+        signature = inspect.signature(value)
+    except (TypeError, ValueError):  # of some built-in functions
+        return value
+    try:
+        signature.bind(*names)
+    except TypeError:
+        raise ModelError(f"{what} is a function of {signature}; {wanted}.") from None
+    return value
+
+
 def positive(value: Any, what: str, unit: str = "") -> None:
     """Raises a `ModelError` unless a number is finite and positive; a traced one is not checked."""
     if is_traced(value):
         return
     try:
-        good = bool(np.isfinite(value) and value > 0)
+        good = not isinstance(value, bool | str) and bool(np.isfinite(value) and value > 0)
     except (TypeError, ValueError):
         good = False
     if not good:
-        raise ModelError(f"{what} = {value}{' ' if unit else ''}{unit}; it must be positive.")
+        raise ModelError(f"{what} = {shown(value)}{' ' if unit else ''}{unit}; it must be positive.")
 
 
 def positive_or_nan(value: Any, what: str, unit: str = "") -> Any:
@@ -42,19 +145,35 @@ def positive_or_nan(value: Any, what: str, unit: str = "") -> Any:
     return jnp.where(value > 0, value, jnp.nan) if is_traced(value) else value
 
 
+def numbers(value: Any, what: str) -> np.ndarray:
+    """An array of finite floats from a value that is not traced."""
+    try:
+        out = np.asarray(value)
+        if out.dtype.kind not in "iufO":
+            raise TypeError
+        out = out.astype(float)
+    except (TypeError, ValueError, OverflowError):
+        raise ModelError(f"{what} = {shown(value)} is not numeric.") from None
+    if not np.all(np.isfinite(out)):
+        raise ModelError(f"{what} = {shown(out)} is not finite.")
+    return out
+
+
 def as_vector(value: Any, size: int, what: str) -> Any:
     """value as an array of `size` finite numbers (0: a scalar); the entries of a traced value are not checked."""
     leaves = value if isinstance(value, list | tuple) else [value]
     if any(is_traced(x) for x in leaves):
         out: Any = jnp.asarray(value, dtype=float)
     else:
-        try:
-            out = np.asarray(value, dtype=float)
-        except (TypeError, ValueError):
-            raise ModelError(f"{what} = {value!r} is not numeric.") from None
-        if not np.all(np.isfinite(out)):
-            raise ModelError(f"{what} = {np.asarray(value).tolist()} is not finite.")
+        out = numbers(value, what)
     if out.shape != ((size,) if size else ()):
         wanted = f"{size} numbers" if size else "one number"
         raise ModelError(f"{what} has the shape {out.shape}; it must be {wanted}.")
     return out
+
+
+def not_negative(value: Any, what: str) -> Any:
+    """Numbers, refused if one is not finite or negative; a traced value is returned as it is."""
+    if not is_traced(value) and (numbers(value, what) < 0).any():
+        raise ModelError(f"{what} = {shown(value)} is not allowed; it must not be negative.")
+    return value

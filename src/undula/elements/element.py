@@ -37,6 +37,8 @@ class Element(eqx.Module):
     wants_plant: ClassVar[bool] = False  # whether they contain its dynamics, for force models only
     observables: ClassVar[tuple[Observable, ...]] = ()
     only_authored: ClassVar[tuple[str, ...]] = ()  # fields needed only while a model is built, not in computations
+    not_negative: ClassVar[tuple[str, ...]] = ()  # fields that may not be negative
+    positive: ClassVar[tuple[str, ...]] = ()  # fields that must be positive
 
     @classmethod
     def family(cls) -> str:

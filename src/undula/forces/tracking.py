@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from undula.core.arrays import Array
-from undula.core.errors import ModelError, as_vector, is_traced
+from undula.core.errors import ModelError, as_vector, is_traced, not_negative, numbers
 from undula.elements.actuator import Actuator
 from undula.elements.element import changed
 from undula.elements.site import Site, as_site
@@ -39,11 +39,11 @@ class ComputedTorque(Actuator):
 
     wants_plant = True
     only_authored = ("known",)
+    not_negative = ("kp", "kd")
 
     def __init__(self, kp: Any, kd: Any, reference: Any, model: Any = None, name: str | None = None):
         for what, gain in (("kp", kp), ("kd", kd)):
-            if not is_traced(gain) and not np.all(np.isfinite(gain)):
-                raise ModelError(f"ComputedTorque: {what} = {gain} is not allowed; it must be finite.")
+            not_negative(gain, f"ComputedTorque: {what}")
         self.name, self.sites, self.coordinates = name, (), ()
         self.kp, self.kd = (jnp.asarray(x, dtype=float) for x in (kp, kd))
         self.reference = as_law(reference)
@@ -138,13 +138,13 @@ class Impedance(Actuator):
 
 def _six(value: Any, what: str) -> Array:
     """A matrix (6, 6), from itself or its diagonal."""
-    shape = np.shape(value)
-    if shape not in ((6,), (6, 6)):
-        raise ModelError(f"{what} has the shape {shape}; it must be (6,) or (6, 6).")
-    M = jnp.asarray(value, dtype=float)
-    if not is_traced(M) and not np.all(np.isfinite(M)):
-        raise ModelError(f"{what} is not finite.")
-    return jnp.diag(M) if M.ndim == 1 else M
+    M = jnp.asarray(value if is_traced(value) else numbers(value, what))
+    if M.shape not in ((6,), (6, 6)):
+        raise ModelError(f"{what} has the shape {M.shape}; it must be (6,) or (6, 6).")
+    M = jnp.diag(M) if M.ndim == 1 else M
+    if not is_traced(M) and np.linalg.eigvalsh(np.asarray(M + M.T) / 2)[0] < -1e-9 * np.abs(M).max():
+        raise ModelError(f"{what} has a negative eigenvalue; it must not push away from the target.")
+    return M
 
 
 def as_model(model: Any, what: str) -> tuple[Any, tuple[str, ...]]:

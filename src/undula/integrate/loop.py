@@ -11,11 +11,13 @@ from jaxtyping import Array
 from undula.balance.internal import updated
 from undula.balance.latches import latched, refuse_conditions
 from undula.balance.reduced import least_impulse
+from undula.core.errors import real, whole
 from undula.elements.element import changed
 from undula.integrate.method import Integrator, Report, merged
 from undula.integrate.midpoint import ImplicitMidpoint
 from undula.integrate.moreau import Moreau
 from undula.integrate.runge_kutta import RungeKutta4
+from undula.model.arguments import checked
 from undula.model.prepare import Prepared, prepare
 from undula.model.state import State
 from undula.model.system import System
@@ -79,6 +81,7 @@ def steps_from(
     return jax.lax.fori_loop(0, steps, body, (state, carry, Report.make()))
 
 
+@checked
 def advance(
     system: System,
     state: State,
@@ -99,6 +102,8 @@ def advance(
     """
     method = usual_integrator(system) if integrator is None else integrator
     refuse_conditions(system, "advance")
+    steps = whole(steps, "steps")
+    real(dt, "dt", above=0.0, unit="s")
     prepared = prepare(system)
     if carry is None:
         state = _begun(prepared, t0, state)
@@ -106,6 +111,7 @@ def advance(
     return steps_from(method, prepared, state, carry, 0, steps, dt, t0)
 
 
+@checked
 def simulate(
     system: System,
     state: State,
@@ -128,6 +134,8 @@ def simulate(
     """
     method = usual_integrator(system) if integrator is None else integrator
     refuse_conditions(system, "simulate")
+    steps = whole(steps, "steps")
+    real(dt, "dt", above=0.0, unit="s")
     return _simulated(system, state, jnp.asarray(dt, dtype=float), steps, jnp.asarray(t0, dtype=float), method)
 
 

@@ -16,6 +16,7 @@ from undula.integrate.method import Integrator
 from undula.integrate.progress import OnSamples
 from undula.integrate.start import Steps, check_gaps, check_led, check_state, check_times
 from undula.integrate.watched import WatchedEngine
+from undula.model.arguments import checked
 from undula.model.state import State
 from undula.model.system import System
 
@@ -49,6 +50,7 @@ class Run(eqx.Module):
         return self.status == "ok"
 
 
+@checked
 def run(
     system: System,
     state: State | None = None,

@@ -1,15 +1,15 @@
 """Checks of the arguments of a run before anything is computed."""
 
 import math
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-import jax
 import numpy as np
 
 from undula.balance.classes import classify
 from undula.balance.separate import contact_gaps
-from undula.core.errors import UndulaError
+from undula.core.errors import UndulaError, shown, whole
 from undula.joints.rod.pieces import refuse_overwound
+from undula.model.arguments import refuse_infinite_state, refuse_other_state
 from undula.model.state import State
 from undula.model.system import System
 from undula.model.topology import GROUPS
@@ -37,6 +37,7 @@ def check_times(t_end: float, dt: float, save_every: int | None, t0: float = 0.0
     If dt does not divide t_end, all steps are slightly shorter, none longer: samples stay evenly spaced, and the method's
     memory of the last step fits the next.
     """
+    t_end, dt, t0 = (_seconds(x, name) for x, name in ((t_end, "t_end"), (dt, "dt"), (t0, "t0")))
     if not np.isfinite(t0):
         raise UndulaError(f"t0 = {t0:g} s is not allowed; it must be finite.")
     if t0 and not (np.isfinite(t_end) and t_end > t0):
@@ -56,30 +57,22 @@ def check_times(t_end: float, dt: float, save_every: int | None, t0: float = 0.0
         dt = t_end / count
     if save_every is None:
         return Steps(count, dt, max(1, count // 500), t0)
-    if save_every != int(save_every) or save_every < 1:
-        raise UndulaError(f"save_every = {save_every} is not allowed; it must be a whole number of steps, at least 1.")
-    return Steps(count, dt, min(int(save_every), count), t0)
+    return Steps(count, dt, min(whole(save_every, "save_every", at_least=1), count), t0)
+
+
+def _seconds(value: Any, name: str) -> float:
+    """A time as a number, which may still be infinite."""
+    if isinstance(value, bool | str) or np.ndim(value) or not hasattr(value, "__float__"):
+        raise UndulaError(f"{name} = {shown(value)} is not allowed; it must be a time [s].")
+    return float(value)
 
 
 def check_state(system: System, state: State) -> None:
     """Refuses a state of another system, one that is not finite, or whose base moves in a way that its group does not allow."""
-    own = system.state()
-    shapes = [jax.tree.map(np.shape, (x.q, x.v, x.z)) for x in (own, state)]
-    if shapes[0] != shapes[1]:
-        raise UndulaError(
-            f"the state does not belong to the system '{system.name}': it has {len(state.v)} coordinates and "
-            f"{len(jax.tree.leaves(state.z))} internal states, the system has {len(own.v)} and {len(jax.tree.leaves(own.z))}; "
-            "take it from system.state(), or carry it over (un.carry_over)."
-        )
-    named = dict(
-        zip(
-            ("base position", "base quaternion", "position", "base_twist", "velocity"),
-            (state.base.position, state.base.quaternion, state.q, state.base_twist, state.v),
-        )
-    )
-    for name, value in named.items():
-        if not np.all(np.isfinite(value)):
-            raise UndulaError(f"the initial {name} = {np.asarray(value).tolist()} is not finite.")
+    refuse_other_state(system, state)
+    if len(state.z) < sum(g.remembers for g in system.groups):
+        raise UndulaError(f"the state lacks the internal states of '{system.name}'; take it from system.state().")
+    refuse_infinite_state(state, "the initial")
     refuse_overwound(system.rods, system.labels.rods, state.q, "the initial state cannot be represented")
     top = system.topology
     twist = np.asarray(state.base_twist)

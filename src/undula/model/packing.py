@@ -17,7 +17,7 @@ from undula.elements.row import RowModel
 from undula.elements.site import Found
 from undula.elements.switching import Switching
 from undula.joints.rod.plan import joined
-from undula.model.contracts import check_force, check_found, check_recorded, check_rows, some_view
+from undula.model.contracts import check_force, check_found, check_recorded, check_rows, check_touch, row_shapes
 from undula.model.sites import PackedSite, PlannedRod, pack_sites, resolve
 
 
@@ -190,7 +190,9 @@ def _check(member: _Member, model: Model) -> None:
         check_found(element, member.does, what)
         if "gap" in member.does:
             check_rows(element, len(model.coordinates), what)
-        if member.kind != "unilateral":
+        if member.kind == "unilateral":
+            check_touch(element, len(model.coordinates), what)
+        else:
             check_recorded(element, member.does, len(model.coordinates), len(member.rows), what)
 
 
@@ -281,9 +283,8 @@ def _coordinates(element: Element, model: Model, what: str) -> tuple[int, ...]:
 
 def _rows(element: Any, nv: int, what: str) -> tuple[tuple[str, ...], int]:
     """Labels of the rows, and how many of them are rates of gaps."""
-    at = some_view(element, nv)
-    gaps = jax.eval_shape(element.gap, at).shape[0]
-    count = gaps + jax.eval_shape(element.rows, at).shape[0]
+    gaps, rows = row_shapes(element, nv, what)
+    count = gaps + rows
     if count == 0:
         raise ModelError(f"{what} has no rows: it must define gap or rows.")
     if element.law is not None and gaps:

@@ -9,12 +9,13 @@ import numpy as np
 from jaxtyping import Float
 
 from undula.core.arrays import Array
-from undula.core.errors import UndulaError, is_traced
+from undula.core.errors import UndulaError, is_traced, not_negative, positive, shown
 from undula.elements.element import Element, changed
 from undula.joints.rod.group import RodGroup
 from undula.joints.rod.pieces import refuse_overwound
 from undula.lie import se3, so3
 from undula.model.labels import Labels
+from undula.model.numbers import as_array, check_replaced
 from undula.model.packing import Group, Switch, member
 from undula.model.reactions import Choice, Least, choice_of
 from undula.model.state import State, configuration
@@ -170,15 +171,19 @@ class System(eqx.Module):
                     f"'{name}' has no parameter {key}; its parameters are {', '.join(known) or '(none)'}."
                 )
             old = getattr(form, key)
-            new = jnp.asarray(value, dtype=float) if isinstance(old, jax.Array | np.ndarray) else value
+            new = as_array(value, f"{key} of '{name}'") if isinstance(old, jax.Array | np.ndarray) else value
             structure: Any = jax.tree.structure(new)
             if structure != jax.tree.structure(old):
                 raise UndulaError(
-                    f"{key} of '{name}' = {value!r}; it must have the same form as now: {member(old, k)}."
+                    f"{key} of '{name}' = {shown(value)}; it must have the same form as now: {member(old, k)}."
                 )
             for a, b in zip(jax.tree.leaves(old), jax.tree.leaves(new)):
                 if np.shape(b) != np.shape(a)[1:]:
                     raise UndulaError(f"{key} of '{name}' has the shape {np.shape(b)}; it must be {np.shape(a)[1:]}.")
+            if key in form.not_negative and isinstance(old, jax.Array | np.ndarray):
+                not_negative(new, f"{key} of '{name}'")
+            if key in form.positive and isinstance(old, jax.Array | np.ndarray):
+                positive(new, f"{key} of '{name}'")
             form = changed(form, **{key: jax.tree.map(lambda a, b: jnp.asarray(a).at[k].set(b), old, new)})
         groups = list(self.groups)
         groups[group] = changed(groups[group], form=form)
@@ -262,10 +267,14 @@ class System(eqx.Module):
 
     def _by_name(self, values: Any, what: str) -> Array:
         if isinstance(values, dict):
-            out = jnp.zeros(self.nv)
+            entries: list[Any] = [0.0] * self.nv
             for name, value in values.items():
-                out = out.at[self.coordinate(name)].set(value)
-            return out
+                entries[self.coordinate(name)] = as_array(value, f"{what} of '{name}'", ())
+            return (
+                jnp.stack([jnp.asarray(x, dtype=float) for x in entries])
+                if _any_traced(entries)
+                else jnp.asarray(entries)
+            )
         return _array(values, self.nv, what)
 
     def replace(self, **changes: Any) -> "System":
@@ -279,12 +288,13 @@ class System(eqx.Module):
                     f"{key} is not a parameter of a system; the parameters are {', '.join(PARAMETERS)}; for those of attached "
                     "elements, such as gravity and springs, see replace_element."
                 )
-            old, new = getattr(self, key), jnp.asarray(value, dtype=float)
+            old, new = getattr(self, key), as_array(value, key)
             if old is None:
                 raise UndulaError(f"the system '{self.name}' has no {key}; build it with one.")
             if new.shape != old.shape:
                 raise UndulaError(f"{key} has the shape {new.shape}; it must be {old.shape}.")
-            changes[key] = new
+            check_replaced(self.labels, key, new, old)
+            changes[key] = jnp.asarray(new)
         return changed(self, **changes)
 
     def bare(self) -> "System":
@@ -308,7 +318,7 @@ PARAMETERS = (
 
 def _index(names: tuple[str, ...], name: str, what: str) -> int:
     if name not in names:
-        raise UndulaError(f"there is no {what} '{name}'; the names are {', '.join(names) or '(none)'}.")
+        raise UndulaError(f"there is no {what} {shown(name)}; the names are {', '.join(names) or '(none)'}.")
     return names.index(name)
 
 
@@ -322,7 +332,8 @@ def _unit(quaternion: Array) -> Array:
 
 
 def _array(value: Any, size: int, what: str) -> Array:
-    out = jnp.zeros(size) if value is None else jnp.asarray(value, dtype=float)
-    if out.shape != (size,):
-        raise UndulaError(f"{what} has the shape {out.shape}; it must be ({size},).")
-    return out
+    return jnp.asarray(np.zeros(size) if value is None else as_array(value, what, (size,)))
+
+
+def _any_traced(values: list[Any]) -> bool:
+    return any(is_traced(x) for x in values)

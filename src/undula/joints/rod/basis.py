@@ -13,9 +13,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from undula.core.errors import ModelError
+from undula.core.errors import ModelError, shown, whole
 
 USUAL = 3  # modes by default
+MOST_MODES = 1000
 DEGREE = 24  # of the polynomials that replace given functions at a traced abscissa
 COMPONENTS = ("Gx", "Gy", "Gz", "Kx", "Ky", "Kz")
 
@@ -43,8 +44,8 @@ class Basis(abc.ABC):
     count: int
 
     def __post_init__(self):
-        if isinstance(self.count, bool) or self.count != int(self.count) or self.count < 1:
-            raise ModelError(f"modes = {self.count}; a basis needs a whole number of functions, at least 1.")
+        if whole(self.count, "modes", at_least=1) > MOST_MODES:
+            raise ModelError(f"modes = {self.count}; a basis has at most {MOST_MODES} functions.")
 
     @property
     def breaks(self) -> tuple[float, ...]:
@@ -214,7 +215,7 @@ BASES: dict[str, type[Basis]] = {
 
 def components(strains: str | Sequence[str], what: str) -> tuple[int, ...]:
     """Indices of the strains of a class, or of given names."""
-    if isinstance(strains, str) and strains not in CLASSES:
+    if not isinstance(strains, str | Sequence) or (isinstance(strains, str) and strains not in CLASSES):
         raise ModelError(
             f"strains of {what} = {strains!r}; it must be one of {', '.join(CLASSES)}, or names of strains."
         )
@@ -246,11 +247,12 @@ def bases(strains: tuple[int, ...], modes: Any, basis: Any, what: str) -> tuple[
             raise ModelError(f"modes of {what}: none is given for {', '.join(missing)}.")
         counts = [modes[name] for name in names]
     else:
-        counts = list(modes) if isinstance(modes, Sequence) else [modes] * len(names)
+        several = isinstance(modes, Sequence | np.ndarray) and not isinstance(modes, str) and np.ndim(modes) == 1
+        counts = list(modes) if several else [modes] * len(names)
     if len(counts) != len(names):
         raise ModelError(f"modes of {what} has {len(counts)} values; it must have 1 or {len(names)}.")
     if isinstance(basis, str):
         if basis not in BASES:
             raise ModelError(f"basis of {what} = {basis!r}; it must be one of {', '.join(BASES)}, or a basis.")
         return tuple(BASES[basis](count) for count in counts)
-    raise ModelError(f"basis of {what} = {basis!r}; it must be one of {', '.join(BASES)}, or a basis.")
+    raise ModelError(f"basis of {what} = {shown(basis)}; it must be one of {', '.join(BASES)}, or a basis.")

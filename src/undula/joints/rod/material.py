@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 import jax.numpy as jnp
 import numpy as np
 
-from undula.core.errors import ModelError, is_traced, positive
+from undula.core.errors import ModelError, is_traced, not_negative, numbers, positive, real
 from undula.joints.rod.sections import Section
 
 if TYPE_CHECKING:
@@ -54,13 +54,11 @@ def is_zero(value: Any) -> bool:
 def matrix(given: Any, X: Any, what: str) -> Any:
     """The matrix (6, 6) at an abscissa X [m], from one given as (6,), (6, 6) or a function of X."""
     value = given(X) if callable(given) else given
-    value = value if is_traced(value) else np.asarray(value, dtype=float)
+    value = value if is_traced(value) else numbers(value, what)
     if value.shape == (6,):
         value = jnp.diag(value) if is_traced(value) else np.diag(value)
     if value.shape != (6, 6):
         raise ModelError(f"{what} has the shape {value.shape}; it must be (6,) or (6, 6).")
-    if not is_traced(value) and not np.all(np.isfinite(value)):
-        raise ModelError(f"{what} is not finite.")
     return value
 
 
@@ -68,7 +66,11 @@ def _symmetric(value: Any, what: str, low: str) -> Any:
     """The matrix, checked to be symmetric and without negative eigenvalues."""
     if not is_traced(value):
         if np.abs(value - value.T).max() > TOLERANCE * np.abs(value).max():
-            raise ModelError(f"{what} is not symmetric.")
+            i, j = np.unravel_index(int(np.argmax(np.abs(value - value.T))), (6, 6))
+            raise ModelError(
+                f"{what} is not symmetric: its entry ({i + 1}, {j + 1}) is {value[i, j]:g} and ({j + 1}, {i + 1}) is "
+                f"{value[j, i]:g}."
+            )
         if np.linalg.eigvalsh((value + value.T) / 2)[0] < 0:
             raise ModelError(f"{what} {low}.")
     return value
@@ -112,8 +114,7 @@ def shear_factors(rod: "Rod", section: Section, X: Any, what: str) -> tuple[Any,
 def viscous(mu: Any, H: Any, X: Any, what: str) -> Any:
     """D of (2.13): a time constant times H, or as given."""
     if np.ndim(mu) == 0 and not callable(mu):
-        if not is_traced(mu) and (not np.isfinite(mu) or mu < 0):
-            raise ModelError(f"damping of {what} = {mu} s; it must not be negative.")
+        not_negative(mu, f"damping of {what}")
         return mu * H
     return _symmetric(matrix(mu, X, f"damping of {what}"), f"damping of {what}", "is negative in some strain")
 
@@ -135,8 +136,7 @@ def _weighing(M: Any, mass: Any, X: Any, dX: Any, what: str) -> tuple[Any, Any, 
     """The same from any symmetric positive matrix per unit length, of which a mass at the centre has weight."""
     _symmetric(M, f"inertia of {what}", "is not positive")
     m = mass(X) if callable(mass) else mass
-    if not is_traced(m) and not (np.ndim(m) == 0 and np.isfinite(m) and m >= 0):
-        raise ModelError(f"mass of {what} = {m} kg/m; it must be a number of at least 0.")
+    real(m, f"mass of {what}", low=0.0, unit="kg/m")
     xp = jnp if is_traced(M) or is_traced(m) else np
     heavy = xp.concatenate([m * np.ones(3), np.zeros(3)])
     return m * dX, np.zeros(3), np.zeros((3, 3)), (M - xp.diag(heavy)) * dX

@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from undula.core.errors import ModelError, as_vector, is_traced, positive
+from undula.core.errors import ModelError, as_vector, function_of, is_traced, positive, reason, shown, whole
 from undula.core.shapes import ALONG_X, Shape
 from undula.joints.rod.basis import COMPONENTS, bases, components
 from undula.joints.rod.group import RodGroup
@@ -23,6 +23,7 @@ from undula.joints.rod.sections import Rectangle, Section
 from undula.joints.rod.shape import RodShape
 from undula.laws.law import Law
 
+MOST_NODES = 2000  # of a rod: the points of its quadrature are eigenvalues of a matrix of this size
 SAME = 1e-12  # fractions of a rod's length that differ by less are considered equal
 
 
@@ -36,6 +37,7 @@ class RodPlan:
         self.name, self.rod = name, rod
         what = f"the rod '{name}'"
         positive(rod.length, f"length of {what}", "m")
+        _check_functions(rod, what)
         if rod.order not in GAUSS:
             raise ModelError(f"order of {what} = {rod.order}; it must be 4 or 6.")
         for field in ("rest", "mimic"):
@@ -43,8 +45,9 @@ class RodPlan:
                 raise ModelError(
                     f"{field} of {what} has no effect; use reference for a rod that is not straight at rest."
                 )
-        if not (rod.section is None or callable(rod.section) or isinstance(rod.section, Section)):
-            raise ModelError(f"section of {what} = {rod.section!r}; it must be a section, e.g. Circle(0.01).")
+        section = rod.section
+        if isinstance(section, type) or not (section is None or callable(section) or isinstance(section, Section)):
+            raise ModelError(f"section of {what} = {shown(section)}; it must be a section, e.g. Circle(0.01).")
         refuse_unused(rod, what)
         self.strains = components(rod.strains, what)
         if rod.shear_factor is not None and not set(self.strains) & set(SHEARED):
@@ -64,8 +67,12 @@ class RodPlan:
         count = count if rod.nodes is None else rod.nodes
         if rod.strain is not None and rod.nodes is None:
             count = 20
-        if isinstance(count, bool) or count != int(count) or count < 1:
-            raise ModelError(f"nodes of {what} = {count}; it must be a whole number of at least 1.")
+        count = whole(count, f"nodes of {what}", at_least=1)
+        if count > MOST_NODES:
+            raise ModelError(
+                f"nodes of {what} = {count}; at most {MOST_NODES} are allowed: a quadrature of as many points as the basis has "
+                "functions, and a few more, is exact."
+            )
         if count < max(pieces, max_modes if pieces == 1 else pieces):
             raise ModelError(
                 f"nodes of {what} = {count}; a basis of {max_modes} functions on {pieces} pieces needs at least "
@@ -132,8 +139,7 @@ class RodPlan:
         try:
             shape = jax.eval_shape(lambda: jnp.asarray(strain(X[0], jnp.zeros(())), dtype=float)).shape
         except Exception as error:
-            reason = str(error).partition("\n")[0]
-            raise ModelError(f"{what} cannot be computed: {reason}") from error
+            raise ModelError(f"{what} cannot be computed: {reason(error)}.") from error
         if shape != (6,):
             raise ModelError(f"{what} has the shape {shape}; it must be (6,): Gx, Gy, Gz, Kx, Ky, Kz.")
         if is_traced(X):
@@ -225,9 +231,20 @@ class RodPlan:
     def _reference(self, s: np.ndarray) -> Any:
         """(points, 6) stress-free strains."""
         if callable(self.rod.reference):
-            return _stack([jnp.asarray(self.rod.reference(x * self.rod.length), dtype=float) for x in s], 6)
-        value = as_vector(self.rod.reference, 6, f"reference of the rod '{self.name}'")
+            found = [jnp.asarray(self.rod.reference(x * self.rod.length), dtype=float) for x in s]
+            return self._stretched(_stack(found, 6, f"reference of the rod '{self.name}'"))
+        value = self._stretched(as_vector(self.rod.reference, 6, f"reference of the rod '{self.name}'"))
         return jnp.broadcast_to(value, (len(s), 6)) if is_traced(value) else np.tile(value, (len(s), 1))
+
+    def _stretched(self, reference: Any) -> Any:
+        """Stress-free strains (..., 6), refused where the rod would have no length or run backwards."""
+        if not is_traced(reference) and (reference[..., 0] <= 0).any():
+            least = reference.reshape(-1, 6)[np.argmin(reference.reshape(-1, 6)[:, 0])]
+            raise ModelError(
+                f"reference of the rod '{self.name}' = {least.tolist()}; its stretch Gx must be positive, 1 "
+                "if the abscissa is the arc length."
+            )
+        return reference
 
     @property
     def present(self) -> tuple[int, ...]:
@@ -353,10 +370,22 @@ class RodPlan:
         return dict(abscissae=s * self.rod.length, section_shapes=shapes, section_reference=reference.T)
 
 
-def _stack(rows: Sequence[Any], size: int) -> Any:
+def _stack(rows: Sequence[Any], size: int, what: str) -> Any:
     if any(is_traced(x) for x in rows):
         return jnp.stack(rows)
-    return np.array([as_vector(np.asarray(x), size, "a strain") for x in rows])
+    return np.array([as_vector(np.asarray(x), size, what) for x in rows])
+
+
+def _check_functions(rod: Rod, what: str) -> None:
+    """Refuses fields of a rod that are functions of something other than X."""
+    for name in ("section", "stiffness", "inertia", "mass", "damping", "shear_factor", "reference"):
+        value = getattr(rod, name)
+        if callable(value) and not isinstance(value, type | Section):
+            timed = name == "reference"
+            remedy = "; a stress-free strain that changes with time is un.forces.StressFreeStrain" if timed else ""
+            function_of(value, ("X",), f"{name} of {what}", remedy)
+    if rod.strain is not None:
+        function_of(rod.strain, ("X", "t"), f"strain of {what}")
 
 
 def pack(plans: Sequence[RodPlan], links: Sequence[tuple[int, ...]], driven: Sequence[bool]) -> tuple[RodGroup, ...]:
