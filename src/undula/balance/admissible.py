@@ -7,8 +7,8 @@ import numpy as np
 
 from undula.balance.look import hold, settle
 from undula.balance.rows import has_gaps
-from undula.core.errors import UndulaError
-from undula.model.arguments import checked
+from undula.core.errors import UndulaError, whole
+from undula.model.arguments import checked, refuse_infinite_state
 from undula.model.prepare import prepare
 from undula.model.state import State, displaced
 from undula.model.system import System
@@ -16,6 +16,10 @@ from undula.numerics.quick import quickly_compiled
 
 CLOSED = 1e-11  # a gap below this is closed [m or rad]
 COMPATIBLE = 1e-7  # tolerance on the rows for a compatible driven motion [m/s or rad/s]
+GOOD = 1e-9  # a gap that is accepted if it cannot be reduced any further [m or rad]
+RETRIES = 4  # other starts
+SHAKE = 0.1  # by how much they differ [m or rad]
+TURNS = ("rx", "ry", "rz", "tilt_x", "tilt_y", "square")  # rows of constraints that measure rotations
 NEARBY = 1e-4  # time after a singular start at which its limit is evaluated [s]
 
 
@@ -49,6 +53,25 @@ def assemble(system: System, state: State, t: float = 0.0, iterations: int = 60)
     time = jnp.asarray(float(t))
     if not has_gaps(system.ideal):
         return state
+    refuse_infinite_state(state, "the initial")
+    whole(iterations, "iterations", at_least=1)
+    best, size = _assembled(system, state, time, iterations)
+    for k in range(RETRIES):  # a singular start, such as a straight chain, may be a dead end of Newton's method
+        if size < GOOD:
+            return best
+        other, left = _assembled(system, _shaken(system, state, k), time, iterations)
+        best, size = (other, left) if left < GOOD else (best, size)
+    if size < GOOD:
+        return best
+    _, gap, _, _, kernel = _gaps(system, best, time)
+    raise UndulaError(
+        f"the system '{system.name}' cannot be assembled: {_worst(system, gap, kernel)} (m or rad) remain open, also from "
+        f"{RETRIES} other starts nearby; {_remedy(system, gap)}."
+    )
+
+
+def _assembled(system: System, state: State, time: Any, iterations: int) -> tuple[State, float]:
+    """The best state that Newton's method finds, and its largest gap."""
     best, size = state, np.inf
     for _ in range(iterations):
         _, gap, _, _, _ = _gaps(system, state, time)
@@ -56,14 +79,39 @@ def assemble(system: System, state: State, t: float = 0.0, iterations: int = 60)
         if not np.all(np.isfinite(gap)):
             break
         if gap.max() < size:
-            best, size = state, gap.max()
-        if gap.max() < CLOSED:
-            return state
+            best, size = state, float(gap.max())
+        if size < CLOSED:
+            break
         state = _closer(system, state, time)
-    if size < 1e-9:
-        return best
-    _, gap, _, _, kernel = _gaps(system, best, time)
-    raise UndulaError(f"the system '{system.name}' cannot be assembled: {_worst(system, gap, kernel)} remain open.")
+    return best, size
+
+
+def _shaken(system: System, state: State, k: int) -> State:
+    """The state with its undriven coordinates moved a little, always in the same way."""
+    which = system.topology.unknown[system.topology.unknown >= 6]
+    step = np.zeros(6 + system.nv)
+    step[which] = SHAKE * (k + 1) * np.random.default_rng(k).uniform(-1, 1, len(which))
+    return displaced(system.topology, state, jnp.asarray(step))
+
+
+def _remedy(system: System, gap: Any) -> str:
+    """What would help to close the gaps that remain open."""
+    left = np.abs(np.asarray(gap))
+    worst = [system.row_names[k] for k in np.flatnonzero(left > 1e-6)]
+    turned = list(dict.fromkeys(x.rpartition(".")[0] for x in worst if x.rpartition(".")[2] in TURNS))
+    if turned:
+        return (
+            f"the frames of {', '.join(turned)} are turned against each other: give their mounting as `rotation` and "
+            "`other_rotation` of the constraint, or a `kind` that leaves the rotation free"
+        )
+    return "give a state that nearly closes them, and check the lengths, and the points that are joined"
+
+
+def violated_rows(system: System, state: State, t: Any) -> str:
+    """The rows that a state violates most, in position or velocity, and by how much."""
+    _, gap, left, _, kernel = _gaps(system, state, jnp.asarray(float(t)))
+    gap, left = np.asarray(gap), np.asarray(left)
+    return _worst(system, np.where(np.abs(gap) > np.abs(left), gap, left), kernel)
 
 
 def _worst(system: System, left: Any, kernel: Any) -> str:

@@ -25,7 +25,7 @@ from undula.balance.implicit_equilibrium import (
 from undula.balance.rows import rows_of
 from undula.core.errors import UndulaError
 from undula.joints.rod.pieces import refuse_overwound
-from undula.model.arguments import checked
+from undula.model.arguments import checked, refuse_infinite_state
 from undula.model.prepare import prepare
 from undula.model.state import Acceleration, State, displaced
 from undula.model.system import System
@@ -162,6 +162,7 @@ def _differentiable(system: System, start: State, found: State, t: Any):
 def _found(system: System, state: State | None, t: Any, tolerance: float, max_iterations: int) -> Equilibrium:
     time = jnp.asarray(float(t))
     start = system.state() if state is None else state
+    refuse_infinite_state(start, f"the start of the equilibrium of '{system.name}':")
     start = driven_motion(system, time, start)[0]
     refuse_overwound(
         system.rods,

@@ -179,7 +179,8 @@ class Posts(Surface):
         if numbers(places, "places of the posts").ndim != 2 or len(places) == 0:
             raise ModelError(f"places of the posts = {shown(places)}; it must be one (x, y) or more.")
         self.places = jnp.asarray([as_vector(x, 2, "place of a post") for x in places])
-        sizes = np.broadcast_to(radius, len(self.places)) if np.ndim(radius) == 0 else radius
+        several = isinstance(radius, list | tuple) or getattr(radius, "ndim", 0) > 0
+        sizes = radius if several else [radius] * len(self.places)
         if len(sizes) != len(self.places):
             raise ModelError(f"radii of the posts: {len(sizes)} were given; there are {len(self.places)} posts.")
         self.radii = jnp.stack([_radius(x, "radius of a post") for x in sizes])

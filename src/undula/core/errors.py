@@ -4,6 +4,8 @@ Values that JAX is tracing cannot be checked, and are not.
 """
 
 import inspect
+import os
+import re
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -41,7 +43,7 @@ def shown(value: Any) -> str:
         value = np.asarray(value).tolist() if np.size(value) <= 36 else f"an array of the shape {np.shape(value)}"
         text = value if isinstance(value, str) else repr(value)
     else:
-        text = " ".join(repr(value).split())
+        text = re.sub(r" at 0x[0-9a-fA-F]+", "", " ".join(repr(value).split()))
     return text if len(text) <= 200 else f"{text[:200]}..."
 
 
@@ -76,18 +78,40 @@ def a_name(value: Any, what: str) -> str:
     return value
 
 
+def a_path(value: Any, what: str) -> Any:
+    """The path of a file, refused if it is something else: numbers would be open files."""
+    if not isinstance(value, str | os.PathLike) or not str(value):
+        raise UndulaError(f"{what} = {shown(value)}; it must be the path of a file.")
+    return value
+
+
 def whole(value: Any, what: str, at_least: int = 0) -> int:
     """A whole number; a traced one is returned as it is."""
     if is_traced(value):
         return value
-    good = not isinstance(value, bool | str) and np.ndim(value) == 0
     try:
-        good = good and value == int(value) and value >= at_least
+        good = not isinstance(value, bool | str | bytes) and np.ndim(value) == 0
+        good = good and bool(value == int(value) and value >= at_least)
     except (TypeError, ValueError, OverflowError):
         good = False
     if not good:
         raise UndulaError(f"{what} = {shown(value)} is not allowed; it must be a whole number of at least {at_least}.")
     return int(value)
+
+
+def flag(value: Any, what: str) -> bool:
+    """True or False."""
+    if not isinstance(value, bool | np.bool_):
+        raise ModelError(f"{what} = {shown(value)}; it must be True or False.")
+    return bool(value)
+
+
+def names_of(value: Any, what: str) -> tuple[str, ...]:
+    """One name, or several, as a tuple."""
+    several = value if isinstance(value, list | tuple) else (value,)
+    if not several:
+        raise ModelError(f"{what} = {shown(value)}; at least one name must be given.")
+    return tuple(a_name(x, what) for x in several)
 
 
 def real(

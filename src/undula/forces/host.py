@@ -33,7 +33,7 @@ class HostForce(ForceModel):
     count: int = eqx.field(static=True)
 
     def __init__(self, function: Callable[..., Any], sites: str | Site | Sequence[str | Site], name: str | None = None):
-        places = (sites,) if isinstance(sites, str | Site) else tuple(sites)
+        places = tuple(sites) if isinstance(sites, list | tuple) else (sites,)
         if not places:
             raise ModelError(f"a host force has sites = {sites!r}; it must have at least one.")
         function_of(function, ("t", "positions", "rotations", "twists"), "the function of a host force")

@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from undula.core.arrays import Array
-from undula.core.errors import ModelError, as_vector, is_traced, not_negative, numbers
+from undula.core.errors import ModelError, as_vector, flag, is_traced, not_negative, numbers, shown
 from undula.elements.actuator import Actuator
 from undula.elements.element import changed
 from undula.elements.site import Site, as_site
@@ -115,7 +115,7 @@ class Impedance(Actuator):
             target if isinstance(target, Law) else Constant(as_vector(target, 6, f"target of {what}")), what
         )
         self.K, self.D = (_six(x, f"{n} of {what}") for n, x in (("K", K), ("D", D)))
-        self.gravity = bool(gravity)
+        self.gravity = flag(gravity, f"gravity of {what}")
         if model is not None and not gravity:
             raise ModelError(f"{what} has a model but gravity=False, so that the model has no effect.")
         self.model, self.known = as_model(model, what)
@@ -152,7 +152,7 @@ def as_model(model: Any, what: str) -> tuple[Any, tuple[str, ...]]:
     if model is None:
         return None, ()
     if not hasattr(model, "bare") or not hasattr(model, "coordinate_names"):
-        raise ModelError(f"{what}: model = {model!r}; it must be a System, or None for the system itself.")
+        raise ModelError(f"{what}: model = {shown(model)}; it must be a System, or None for the system itself.")
     return model.bare(), model.coordinate_names
 
 

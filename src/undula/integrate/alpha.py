@@ -43,7 +43,7 @@ class Newmark(_Alpha):
 
     def __check_init__(self):
         for name in ("beta", "gamma"):
-            real(getattr(self, name), name)
+            real(getattr(self, name), name, 0.0, 10.0)
         if not (self.gamma >= 0.5 and self.beta >= (self.gamma + 0.5) ** 2 / 4 - 1e-12):
             raise UndulaError(
                 f"beta = {self.beta}, gamma = {self.gamma}; Newmark's method is stable for gamma >= 1/2 and "

@@ -6,14 +6,17 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from undula.balance.classes import classify
+from undula.balance.limits import stiffness_limit
 from undula.balance.separate import contact_gaps
 from undula.core.errors import UndulaError, shown, whole
+from undula.integrate.method import Integrator
 from undula.joints.rod.pieces import refuse_overwound
 from undula.model.arguments import refuse_infinite_state, refuse_other_state
 from undula.model.state import State
 from undula.model.system import System
 from undula.model.topology import GROUPS
 
+EXPLICIT = 1.45  # the limit of Runge-Kutta's method over that of the simplest explicit method
 DEEP = 1e-6  # a contact that starts deeper is refused [m]
 ROUNDING = 1e-12  # a dt with a multiple this close to t_end, relative to it, is left unchanged
 
@@ -83,6 +86,18 @@ def check_state(system: System, state: State) -> None:
             "a fixed base cannot move" if top.base_role == "fixed" else f"the group {top.base_group} does not allow it"
         )
         raise UndulaError(f"the initial base_twist = {twist.tolist()} is not allowed: {what}.")
+
+
+def check_stiffness(system: System, state: State, method: Integrator, dt: float) -> None:
+    """Refuses an explicit method on rods that are too stiff for its step: it may look stable for a few steps."""
+    if "stiff" in method.takes or not any(g.elastic for g in system.rods):
+        return
+    limit = stiffness_limit(system, state)
+    if dt > EXPLICIT * limit:
+        raise UndulaError(
+            f"the rods of '{system.name}' are too stiff for {type(method).__name__} with dt = {dt:g} s, which must be below "
+            f"about {limit:.2g} s; or use ImplicitMidpoint, the default for rods."
+        )
 
 
 def check_led(system: System, state: State, t0: float) -> None:

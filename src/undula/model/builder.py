@@ -211,8 +211,11 @@ class Builder:
         """The frozen system; raises a `ModelError` that names the invalid item."""
         if self._base is None:
             raise ModelError(f"system '{self.name}' has no base: call base() first.")
-        _refuse_huge(self._bodies, self.name)
         expanded = self._expand()
+        if len(expanded.bodies) > LARGEST:  # tables of which body carries which grow with the square of their number
+            raise ModelError(
+                f"system '{self.name}' has {len(expanded.bodies)} bodies, nodes of rods included; at most {LARGEST} can be."
+            )
         bodies = checks.depth_first(expanded.bodies)
         role, group, motion = self._base
         order = [b.name for b in bodies]
@@ -487,13 +490,6 @@ def _drawn(shapes: Any, name: str) -> tuple[Shape, ...]:
     """The shapes of a body, checked."""
     given = instance(shapes, list | tuple, f"shapes of body '{name}'", "a sequence of un.Shape")
     return tuple(instance(x, Shape, f"a shape of body '{name}'", "an un.Shape") for x in given)
-
-
-def _refuse_huge(bodies: Sequence[_Body], name: str) -> None:
-    """Refuses more bodies than can be built: the tables of who carries whom grow with the square of their number."""
-    count = sum(len(RodPlan(b.name, b.joint).nodes) + 1 if isinstance(b.joint, Rod) else 1 for b in bodies)
-    if count > LARGEST:
-        raise ModelError(f"system '{name}' has {count} bodies, nodes of rods included; at most {LARGEST} are allowed.")
 
 
 def _placed(name: str, position: Any, rotation: Any) -> tuple[Any, Any]:

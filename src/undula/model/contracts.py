@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from undula.core.errors import ModelError, UndulaError, reason, shown
+from undula.core.errors import ModelError, UndulaError, reason
 from undula.elements.along import Along, SectionView
 from undula.elements.element import Element
 from undula.elements.force import ForceModel
@@ -225,5 +225,5 @@ def _must_be(value: Any, shapes: Shapes, what: str) -> None:
         if value is None:
             found = "is missing: the method returns nothing"
         elif shape is None:
-            found = f"is {shown(value)}, which is no array of JAX (use jnp.stack or jnp.asarray)"
+            found = f"is a {type(value).__name__}, which is no array of JAX (use jnp.stack or jnp.asarray)"
         raise ModelError(f"{what} {found}; it must be {allowed}.")

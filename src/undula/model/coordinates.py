@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from undula.core.errors import ModelError, as_vector, instance, is_traced, one_of, shown
+from undula.core.errors import ModelError, as_vector, instance, is_traced, names_of, one_of, shown
 from undula.elements.actuator import Actuator, actuator_of
 from undula.joints.fixed import Fixed
 from undula.joints.joint import ROLES, Joint, Mimic
@@ -180,6 +180,7 @@ class Coordinates:
 
 def _multipliers(name: str, mimic: Mimic) -> list[Any]:
     """One multiplier per leader of a mimic joint, checked."""
+    names_of(mimic.leader, f"leader of the mimic joint '{name}'")
     count = len(mimic.leaders)
     if not count or len(set(mimic.leaders)) < count:
         raise ModelError(f"joint '{name}' mimics {mimic.leaders}; its leaders must be different coordinates.")

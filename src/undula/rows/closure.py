@@ -12,7 +12,7 @@ import jax.numpy as jnp
 from jaxtyping import Float
 
 from undula.core.arrays import Array
-from undula.core.errors import ModelError, as_vector, is_traced, one_of, shown
+from undula.core.errors import ModelError, as_vector, instance, is_traced, one_of, shown
 from undula.elements.row import RowModel
 from undula.elements.site import WORLD, Site, moved_site, refuse_same
 from undula.elements.view import View
@@ -156,6 +156,7 @@ class Latch(RowModel):
     ):
         self.name, self.coordinates = name, ()
         what = f"the constraint '{name}'"
+        instance(sees, list | tuple, f"sees of {what}", "a sequence of bodies or sites")
         self.sites = (moved_site(body, point, None, what), *(moved_site(x, (0.0, 0.0, 0.0), None, what) for x in sees))
         self.holds = components_of(holds, f"the constraint '{name}'")
 

@@ -6,7 +6,7 @@ import jax.numpy as jnp
 from jaxtyping import Float
 
 from undula.core.arrays import Array
-from undula.core.errors import ModelError, as_vector
+from undula.core.errors import ModelError, as_vector, names_of
 from undula.elements.row import RowModel
 from undula.elements.view import View
 from undula.rows.vectors import dot
@@ -19,11 +19,13 @@ class Coupling(RowModel):
     offset: Array
 
     def __init__(self, name: str, coordinates: tuple[str, ...], coefficients: Any, offset: float = 0.0):
-        if isinstance(coordinates, str) or len(coordinates) < 2 or len({*coordinates}) < len(coordinates):
+        self.name, self.sites = name, ()
+        self.coordinates = names_of(coordinates, f"coordinates of the coupling '{name}'")
+        if len({*self.coordinates}) < max(2, len(self.coordinates)):
             raise ModelError(
-                f"the coupling '{name}' has the coordinates {coordinates!r}; it must have at least two, all different."
+                f"the coupling '{name}' has the coordinates {', '.join(self.coordinates)}; it must have at least two, all "
+                "different."
             )
-        self.name, self.sites, self.coordinates = name, (), tuple(coordinates)
         self.coefficients = jnp.asarray(
             as_vector(coefficients, len(self.coordinates), f"coefficients of the coupling '{name}'")
         )

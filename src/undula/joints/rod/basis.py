@@ -44,8 +44,9 @@ class Basis(abc.ABC):
     count: int
 
     def __post_init__(self):
-        if whole(self.count, "modes", at_least=1) > MOST_MODES:
-            raise ModelError(f"modes = {self.count}; a basis has at most {MOST_MODES} functions.")
+        object.__setattr__(self, "count", whole(self.count, "modes", at_least=1))
+        if self.count > MOST_MODES:
+            raise ModelError(f"modes = {shown(self.count)}; a basis has at most {MOST_MODES} functions.")
 
     @property
     def breaks(self) -> tuple[float, ...]:
@@ -129,9 +130,10 @@ class BSpline(Basis):
 
     def __post_init__(self):
         super().__post_init__()
-        if self.degree < 1 or self.count <= self.degree:
+        whole(self.degree, "degree of a B-spline", at_least=1)
+        if self.count <= self.degree:
             raise ModelError(
-                f"modes = {self.count}; a B-spline of degree {self.degree} needs at least {self.degree + 1}."
+                f"modes = {self.count}; a B-spline of degree {shown(self.degree)} needs at least {shown(self.degree + 1)}."
             )
 
     @property
@@ -247,7 +249,7 @@ def bases(strains: tuple[int, ...], modes: Any, basis: Any, what: str) -> tuple[
             raise ModelError(f"modes of {what}: none is given for {', '.join(missing)}.")
         counts = [modes[name] for name in names]
     else:
-        several = isinstance(modes, Sequence | np.ndarray) and not isinstance(modes, str) and np.ndim(modes) == 1
+        several = (isinstance(modes, Sequence) and not isinstance(modes, str)) or getattr(modes, "ndim", 0) == 1
         counts = list(modes) if several else [modes] * len(names)
     if len(counts) != len(names):
         raise ModelError(f"modes of {what} has {len(counts)} values; it must have 1 or {len(names)}.")

@@ -12,7 +12,7 @@ import numpy as np
 from jaxtyping import Float
 
 from undula.core.arrays import Array
-from undula.core.errors import ModelError, is_traced
+from undula.core.errors import ModelError, is_traced, numbers, real
 from undula.numerics.small import matvec
 
 SHEARED = (1, 2)
@@ -124,8 +124,7 @@ class MooneyRivlin(MaterialLaw):
     share: Array
 
     def __init__(self, share: Any = 0.0):
-        if not is_traced(share) and not (np.ndim(share) == 0 and 0 <= share <= 1):
-            raise ModelError(f"share of a Mooney-Rivlin law = {share}; it must be a number from 0 (neo-Hookean) to 1.")
+        real(share, "share of a Mooney-Rivlin law", 0.0, 1.0)
         self.share = jnp.asarray(share, dtype=float)
 
     def energy_density(self, at):
@@ -164,7 +163,11 @@ class Cubic(MaterialLaw):
     coefficients: Float[Array, "6"]
 
     def __init__(self, coefficients: Any):
-        shape = np.shape(coefficients)
+        shape = (
+            coefficients.shape
+            if is_traced(coefficients)
+            else numbers(coefficients, "coefficients of a cubic law").shape
+        )
         if shape != (6,):
             raise ModelError(f"coefficients of a cubic law have the shape {shape}; it must be (6,): Gx, Gy, ..., Kz.")
         if not is_traced(coefficients) and not np.all(np.isfinite(np.asarray(coefficients, dtype=float))):

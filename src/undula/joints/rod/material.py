@@ -21,7 +21,7 @@ def refuse_unused(rod: "Rod", what: str) -> None:
     unset = ("E", "G", "density", "inertia", "mass", "modes", "section", "material", "shear_factor")
     given = [x for x in unset if getattr(rod, x) is not None]
     given += [x for x in ("stiffness", "damping") if not is_zero(getattr(rod, x))]
-    given += ["basis"] if rod.basis != "legendre" else []
+    given += [] if isinstance(rod.basis, str) and rod.basis == "legendre" else ["basis"]
 
     def refuse(names: Sequence[str], because: str) -> None:
         unused = [x for x in names if x in given]
@@ -43,8 +43,13 @@ def refuse_unused(rod: "Rod", what: str) -> None:
         refuse(("E", "G", "shear_factor"), "it has no section")
     if "E" not in given:
         refuse(("G", "shear_factor"), "it has no E")
-    if "E" not in given and "stiffness" not in given and np.ndim(rod.damping) == 0 and not callable(rod.damping):
+    if "E" not in given and "stiffness" not in given and is_scalar(rod.damping):
         refuse(("damping",), "it is a time constant, and there is no stiffness to be multiplied by it")
+
+
+def is_scalar(value: Any) -> bool:
+    """Whether a damping is one number, a time constant."""
+    return not callable(value) and not isinstance(value, list | tuple) and np.ndim(value) == 0
 
 
 def is_zero(value: Any) -> bool:
@@ -113,7 +118,7 @@ def shear_factors(rod: "Rod", section: Section, X: Any, what: str) -> tuple[Any,
 
 def viscous(mu: Any, H: Any, X: Any, what: str) -> Any:
     """D of (2.13): a time constant times H, or as given."""
-    if np.ndim(mu) == 0 and not callable(mu):
+    if is_scalar(mu):
         not_negative(mu, f"damping of {what}")
         return mu * H
     return _symmetric(matrix(mu, X, f"damping of {what}"), f"damping of {what}", "is negative in some strain")

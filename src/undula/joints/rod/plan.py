@@ -9,14 +9,14 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from undula.core.errors import ModelError, as_vector, function_of, is_traced, positive, reason, shown, whole
+from undula.core.errors import ModelError, as_vector, function_of, instance, is_traced, positive, reason, shown, whole
 from undula.core.shapes import ALONG_X, Shape
 from undula.joints.rod.basis import COMPONENTS, bases, components
 from undula.joints.rod.group import RodGroup
 from undula.joints.rod.imposed import StrainField
 from undula.joints.rod.law import SHEARED, SectionProperties, check_law
 from undula.joints.rod.magnus import GAUSS
-from undula.joints.rod.material import hooke, inertial, is_zero, refuse_unused, viscous
+from undula.joints.rod.material import hooke, inertial, is_scalar, is_zero, refuse_unused, viscous
 from undula.joints.rod.quadrature import gauss, radau
 from undula.joints.rod.rod import Rod
 from undula.joints.rod.sections import Rectangle, Section
@@ -24,6 +24,7 @@ from undula.joints.rod.shape import RodShape
 from undula.laws.law import Law
 
 MOST_NODES = 2000  # of a rod: the points of its quadrature are eigenvalues of a matrix of this size
+MOST_NUMBERS = 1_000_000  # nodes times coordinates: each node stores the strain that each coordinate causes
 SAME = 1e-12  # fractions of a rod's length that differ by less are considered equal
 
 
@@ -38,8 +39,11 @@ class RodPlan:
         what = f"the rod '{name}'"
         positive(rod.length, f"length of {what}", "m")
         _check_functions(rod, what)
-        if rod.order not in GAUSS:
-            raise ModelError(f"order of {what} = {rod.order}; it must be 4 or 6.")
+        if whole(rod.order, f"order of {what}") not in GAUSS:
+            raise ModelError(f"order of {what} = {shown(rod.order)}; it must be 4 or 6.")
+        if rod.drawn is not None:
+            for x in as_vector(rod.drawn, 2, f"drawn of {what}"):
+                positive(x, f"drawn of {what}", "m")
         for field in ("rest", "mimic"):
             if getattr(rod, field) not in (0.0, None):
                 raise ModelError(
@@ -100,6 +104,11 @@ class RodPlan:
         x, w = gauss(max_modes + 4 if pieces == 1 else 6)
         self._fine = np.concatenate([lo + (hi - lo) * x for lo, hi in pairwise(breaks)])
         self._fine_weights = np.concatenate([(hi - lo) * w for lo, hi in pairwise(breaks)])
+        if len(self.nodes) * self.count > MOST_NUMBERS:
+            raise ModelError(
+                f"{what} has {len(self.nodes)} nodes and {self.count} coordinates; their product is at most {MOST_NUMBERS}: "
+                "use fewer nodes or modes."
+            )
         if isinstance(rod.reference, RodShape):
             rod.reference.check(self, what)
 
@@ -255,7 +264,11 @@ class RodPlan:
 
     def section(self, X: Any) -> Section | None:
         """The section at an abscissa [m]; None if the rod has none."""
-        return self.rod.section(X) if callable(self.rod.section) else self.rod.section
+        if not callable(self.rod.section):
+            return self.rod.section
+        return instance(
+            self.rod.section(X), Section, f"section of the rod '{self.name}' at X = {shown(X)} m", "a section"
+        )
 
     def hooke(self, X: Any) -> Any:
         """Stiffness (6, 6) per length at an abscissa [m]: stress over strain [N, N m, N m^2]."""
@@ -279,7 +292,7 @@ class RodPlan:
     def _check_material(self, what: str) -> None:
         stiffness = self.hooke(0.0) if self.has_stiffness else None
         damping = self.rod.damping
-        multiple = np.ndim(damping) == 0 and not callable(damping) and not is_zero(damping)
+        multiple = is_scalar(damping) and not is_zero(damping)
         check_law(self.rod.material, stiffness, self.properties(0.0), multiple, what)
 
     def stiffness(self) -> tuple[Any, Any]:
