@@ -107,7 +107,7 @@ ELEMENTS = [
     (R.PointOnPlane, dict(name="p", body="arm", point=(0, 0, 0), normal=(0, 0, 1), origin=(0, 0, 0), other="world")),
     (R.PrescribedPoint, dict(name="p", body="arm", motion=L.Constant(np.zeros(2)), point=(0, 0, 0), holds="xz")),
     (R.PrescribedFrame, dict(name="p", body="arm", motion=SIX)),
-    (R.Coupling, dict(name="g", coordinates=("arm", "tip.Kz1"), coefficients=(1.0, 2.0), offset=0.1)),
+    (R.Coupling, dict(name="g", coordinates=("arm", "reed.Kz1"), coefficients=(1.0, 2.0), offset=0.1)),
     (C.Contact, dict(name="t", body="arm", other=C.Plane(), law=C.Coulomb(0.5), centre=(0, 0, 0), radius=0.1)),
     (C.Contact, dict(name="t", body="arm", other="body", other_centre=(0, 0, 0), radius=0.1, other_radius=0.1)),
 ]

@@ -592,7 +592,7 @@ def test_satellite_closed_forms():
     system = satellite([un.laws.Sinusoid(1.5, *x) for x in zip(RATES, PHASES)])
     I = locked_satellite()
     omega, t = np.array([0.3, -0.4, 0.2]), 0.8
-    found = hybrid(system, t, system.state(base_twist=[0, 0, 0, *omega]))
+    found = hybrid(system, system.state(base_twist=[0, 0, 0, *omega]), t)
     phase = RATES * t + PHASES
     dr, ddr = 1.5 * RATES * np.cos(phase), -1.5 * RATES**2 * np.sin(phase)
     domega = np.linalg.solve(I, -ROTOR * ddr - np.cross(omega, I @ omega + ROTOR * dr))  # (4.4)

@@ -298,13 +298,13 @@ class TestRowsOff:
         masked = both.with_rows(off=("front",))
         state = both.state(base_twist=(0.7, 0.2, 0, 0, 0, 0.4))
         solve = eqx.filter_jit(un.hybrid_dynamics)
-        a, b = solve(masked, 0.3, state), solve(one, 0.3, state)
+        a, b = solve(masked, state, 0.3), solve(one, state, 0.3)
         assert_allclose(a.acceleration.base, b.acceleration.base, atol=1e-12)
         assert_allclose(a.state.base_twist, b.state.base_twist, atol=1e-12)
         assert_allclose(a.reactions, [0.0, *b.reactions], atol=1e-12)
         assert int(a.rank) == 1
-        again = solve(masked.with_rows(on=("front",)), 0.3, state)
-        assert_allclose(again.acceleration.base, solve(both, 0.3, state).acceleration.base, atol=1e-12)
+        again = solve(masked.with_rows(on=("front",)), state, 0.3)
+        assert_allclose(again.acceleration.base, solve(both, state, 0.3).acceleration.base, atol=1e-12)
         with pytest.raises(
             un.UndulaError, match=r"there is no row 'side'; the rows that hold are front\.side, rear\.side"
         ):

@@ -73,5 +73,5 @@ def test_in_a_group_without_rotation_it_is_zero():
 
 
 def test_refusals(tree):
-    with pytest.raises(un.UndulaError, match="at = 'tip' is not a frame of a connection; it must be one of base, mass"):
+    with pytest.raises(un.UndulaError, match="at = 'tip'; it must be one of base, mass"):
         un.geometry.connection(tree, tree.state(), at="tip")

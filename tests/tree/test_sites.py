@@ -262,7 +262,7 @@ class TestBodies:
         a = cart(un.rows.Skate("w", "cart", (0.2, 0.1, 0)))
         b = cart(un.rows.Skate("w", un.site("cart", (0.2, 0.1, 0))))
         state = a.state(base_twist=(1.0, 0.3, 0, 0, 0, 0.7))
-        found = [eqx.filter_jit(un.hybrid_dynamics)(s, 0.0, state) for s in (a, b)]
+        found = [eqx.filter_jit(un.hybrid_dynamics)(s, state, 0.0) for s in (a, b)]
         assert_allclose(found[0].reactions, found[1].reactions, rtol=1e-12)
 
     def test_names_and_shapes(self, wrong_types):

@@ -85,17 +85,19 @@ def a_path(value: Any, what: str) -> Any:
     return value
 
 
-def whole(value: Any, what: str, at_least: int = 0) -> int:
+def whole(value: Any, what: str, at_least: int = 0, at_most: int = 2**31 - 1) -> int:
     """A whole number; a traced one is returned as it is."""
     if is_traced(value):
         return value
     try:
         good = not isinstance(value, bool | str | bytes) and np.ndim(value) == 0
-        good = good and bool(value == int(value) and value >= at_least)
+        good = good and bool(value == int(value) and at_least <= value <= at_most)
     except (TypeError, ValueError, OverflowError):
         good = False
     if not good:
-        raise UndulaError(f"{what} = {shown(value)} is not allowed; it must be a whole number of at least {at_least}.")
+        high = isinstance(value, int | float) and value > at_most
+        wanted = f"of at most {at_most}" if high else f"of at least {at_least}"
+        raise UndulaError(f"{what} = {shown(value)} is not allowed; it must be a whole number {wanted}.")
     return int(value)
 
 

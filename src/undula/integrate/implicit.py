@@ -100,7 +100,7 @@ class Implicit(Integrator):
             one_of(getattr(self, name), allowed, name)
         real(self.tolerance, "tolerance", above=0.0, high=1.0)
         whole(self.max_iterations, "max_iterations", at_least=1)
-        whole(self.halvings, "halvings")
+        whole(self.halvings, "halvings", at_most=30)
 
     @abc.abstractmethod
     def coefficients(self, v: Array, memory: Memory, dt: Any) -> Coefficients:

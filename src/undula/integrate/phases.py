@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from undula.balance.kinematics import kinetic_energy
-from undula.core.errors import UndulaError, instance, real
+from undula.core.errors import UndulaError, function_of, instance, real
 from undula.elements.element import changed
 from undula.elements.switching import Schedule
 from undula.integrate.carry import carry_over
@@ -42,6 +42,11 @@ class Phase:
     dt: float | None = None
     integrator: Integrator | None = None
 
+    def __post_init__(self):
+        real(self.duration, "duration of a phase", above=0.0, unit="s")
+        if self.until is not None:
+            function_of(self.until, ("system", "t", "state"), "until of a phase")
+
 
 @checked
 def run_phases(
@@ -66,7 +71,6 @@ def run_phases(
         raise UndulaError("phases is empty; a run needs at least one Phase.")
     for k, phase in enumerate(phases):
         instance(phase, Phase, f"phase {k + 1}", "an un.Phase")
-        real(phase.duration, f"duration of phase {k + 1}", above=0.0, unit="s")
     state = system.state() if state is None else state
     runs: list[Run] = []
     jumps: list[Event] = []

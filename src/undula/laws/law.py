@@ -187,7 +187,11 @@ class Function(Law):
     def __init__(self, fn: Any, shape: Sequence[int] = ()):
         if not callable(fn):
             raise UndulaError(f"Function: fn = {shown(fn)}; it must be a function of t [s].")
-        if not isinstance(shape, Sequence) or len(shape) > 1 or any(not isinstance(n, int | np.integer) for n in shape):
+        if (
+            not isinstance(shape, list | tuple)
+            or len(shape) > 1
+            or any(not isinstance(n, int | np.integer) for n in shape)
+        ):
             raise UndulaError(f"Function: shape = {shown(shape)} is not allowed; it must be () or (n,).")
         self.fn, self.fn_shape = fn, tuple(int(n) for n in shape)
         try:

@@ -9,7 +9,7 @@ from typing import Any
 import jax.numpy as jnp
 import numpy as np
 
-from undula.core.errors import ModelError, UndulaError, a_name, as_vector, instance, is_traced, one_of, shown
+from undula.core.errors import ModelError, UndulaError, a_name, as_vector, flag, instance, is_traced, one_of, shown
 from undula.core.shapes import Shape
 from undula.core.startup import UndulaWarning
 from undula.elements.element import Element, changed
@@ -87,8 +87,8 @@ class Builder:
         `least_squares`: a driven motion that violates constraints is accepted; the violation of the rows is minimised
         and reported as `constraint_residual`."""
         self.name = a_name(name, "name of the system")
-        self._strict = strict
-        self._least_squares = least_squares
+        self._strict = flag(strict, "strict")
+        self._least_squares = flag(least_squares, "least_squares")
         self._gravity = as_vector(gravity, 3, "gravity")
         self._bodies: list[_Body] = []
         self._base: tuple[str, str, Any] | None = None

@@ -211,7 +211,7 @@ def _refuse_idle_options(name: str, joint: Joint) -> None:
 
 def each(value: Any, count: int, what: str) -> list[Any]:
     """One value per coordinate, from one value or as many as there are coordinates."""
-    if isinstance(value, str) or not hasattr(value, "__len__") or getattr(value, "ndim", 1) == 0:
+    if isinstance(value, str | bytes) or not hasattr(value, "__len__") or getattr(value, "ndim", 1) == 0:
         return [value] * count
     if len(value) != count:
         raise ModelError(f"{what} has {len(value)} values; it must have 1 or {count}.")

@@ -21,10 +21,9 @@ class Coupling(RowModel):
     def __init__(self, name: str, coordinates: tuple[str, ...], coefficients: Any, offset: float = 0.0):
         self.name, self.sites = name, ()
         self.coordinates = names_of(coordinates, f"coordinates of the coupling '{name}'")
-        if len({*self.coordinates}) < max(2, len(self.coordinates)):
+        if len({*self.coordinates}) < len(self.coordinates):
             raise ModelError(
-                f"the coupling '{name}' has the coordinates {', '.join(self.coordinates)}; it must have at least two, all "
-                "different."
+                f"the coupling '{name}' has the coordinates {', '.join(self.coordinates)}; name each only once."
             )
         self.coefficients = jnp.asarray(
             as_vector(coefficients, len(self.coordinates), f"coefficients of the coupling '{name}'")

@@ -13,7 +13,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from undula.core.errors import ModelError, shown, whole
+from undula.core.errors import ModelError, function_of, numbers, reason, shown, whole
 
 USUAL = 3  # modes by default
 MOST_MODES = 1000
@@ -179,6 +179,13 @@ class GivenBasis(Basis):
     function: Callable[[np.ndarray], np.ndarray] = lambda s: np.ones((1, len(s)))
     corners: tuple[float, ...] = ()
 
+    def __post_init__(self):
+        super().__post_init__()
+        function_of(self.function, ("s",), "function of a given basis")
+        at = numbers(self.corners, "corners of a given basis")
+        if at.ndim != 1 or (at <= 0).any() or (at >= 1).any() or (np.diff(at) <= 0).any():
+            raise ModelError(f"corners of a given basis = {shown(self.corners)}; they must increase between 0 and 1.")
+
     @property
     def breaks(self):
         return tuple(self.corners)
@@ -186,7 +193,10 @@ class GivenBasis(Basis):
     def values(self, s):
         if namespace(s) is jnp:
             return self._interpolated(s)
-        out = np.asarray(self.function(s), dtype=float)
+        try:
+            out = np.asarray(self.function(s), dtype=float)
+        except Exception as error:
+            raise ModelError(f"a given basis cannot be computed: {reason(error)}.") from error
         if out.shape != (self.count, len(s)) or not np.all(np.isfinite(out)):
             raise ModelError(
                 f"a given basis returned the shape {out.shape}; it must be ({self.count}, {len(s)}) finite numbers."

@@ -393,7 +393,7 @@ def _check_functions(rod: Rod, what: str) -> None:
     """Refuses fields of a rod that are functions of something other than X."""
     for name in ("section", "stiffness", "inertia", "mass", "damping", "shear_factor", "reference"):
         value = getattr(rod, name)
-        if callable(value) and not isinstance(value, type | Section):
+        if callable(value) and not isinstance(value, Section) and not (name == "section" and isinstance(value, type)):
             timed = name == "reference"
             remedy = "; a stress-free strain that changes with time is un.forces.StressFreeStrain" if timed else ""
             function_of(value, ("X",), f"{name} of {what}", remedy)
