@@ -23,6 +23,7 @@ def _placed(system: System, state: State) -> Any:
     return prepared, place(prepared, 0.0, state, Acceleration.zero(system.nv))
 
 
+@checked
 @quickly_compiled
 def contact_gaps(system: System, state: State) -> Any:
     """Gap [m] of each contact, in the order of `contact_names`; negative: penetration."""

@@ -85,6 +85,14 @@ def a_path(value: Any, what: str) -> Any:
     return value
 
 
+def a_dataset(value: Any, what: str) -> Any:
+    """The samples of a run, refused if they are something else."""
+    if not hasattr(value, "data_vars"):
+        remedy = "; give the `data` of the run" if hasattr(value, "data") and hasattr(value, "status") else ""
+        raise UndulaError(f"{what} = a {type(value).__name__}; it must be a dataset, as a run records it{remedy}.")
+    return value
+
+
 def whole(value: Any, what: str, at_least: int = 0, at_most: int = 2**31 - 1) -> int:
     """A whole number; a traced one is returned as it is."""
     if is_traced(value):

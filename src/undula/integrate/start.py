@@ -65,7 +65,7 @@ def check_times(t_end: float, dt: float, save_every: int | None, t0: float = 0.0
 
 def _seconds(value: Any, name: str) -> float:
     """A time as a number, which may still be infinite."""
-    if isinstance(value, bool | str) or np.ndim(value) or not hasattr(value, "__float__"):
+    if isinstance(value, bool | str | list | tuple | type) or not hasattr(value, "__float__") or np.ndim(value):
         raise UndulaError(f"{name} = {shown(value)} is not allowed; it must be a time [s].")
     return float(value)
 

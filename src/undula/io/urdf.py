@@ -22,6 +22,7 @@ from undula.joints.joint import Joint, Mimic, unit_vector
 from undula.joints.planar import Planar
 from undula.joints.screw import Prismatic, Revolute
 from undula.laws.law import Law
+from undula.model.arguments import checked
 from undula.model.builder import Builder
 from undula.model.checks import unique
 from undula.model.system import System
@@ -60,11 +61,13 @@ ONE = "value radius length multiplier offset damping friction lower upper effort
 NUMBERS = {"xyz": 3, "rpy": 3, "size": 3, "rgba": 4} | dict.fromkeys((*MOMENTS, *ONE), 1)  # in an attribute
 
 
+@checked
 def load_urdf(path: str | os.PathLike, **options: Any) -> System:
     """The system that a URDF file describes, with free coordinates; `options` are those of `read_urdf`."""
     return read_urdf(path, **options).build()
 
 
+@checked
 def read_urdf(
     path: str | os.PathLike,
     base: str = "fixed",

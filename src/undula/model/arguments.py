@@ -11,7 +11,7 @@ from typing import Any, ParamSpec, TypeVar
 import jax
 import numpy as np
 
-from undula.core.errors import UndulaError, is_traced, real, shown, whole
+from undula.core.errors import UndulaError, a_path, is_traced, real, shown, whole
 from undula.model.state import Acceleration, State
 from undula.model.system import System
 
@@ -25,12 +25,12 @@ def checked(function: Callable[P, R]) -> Callable[P, R]:
     names = tuple(parameters)
     optional = {name for name, p in parameters.items() if p.default is None}
     takes = f"{function.__name__} takes ({', '.join(names)})"
-    which = [name for name in names if name in CHECKS]
+    which = sorted((name for name in names if name in CHECKS), key=lambda name: CHECKS[name] is not _system)
 
     @functools.wraps(function)
     def call(*args: P.args, **kwargs: P.kwargs) -> R:
         given = dict(zip(names, args)) | kwargs
-        system = given.get("system")
+        system = given.get("system", given.get("old"))
         for name in which:
             if name in given and not (given[name] is None and name in optional):
                 CHECKS[name](given[name], name, system, takes)
@@ -76,7 +76,7 @@ def _of_shape(shape: Callable[[Any], tuple[int, ...]]) -> Callable[..., None]:
 def _time(value: Any, name: str, system: Any, takes: str) -> None:
     if isinstance(value, State):
         raise UndulaError(f"{name} = a State; it must be a time [s]: {takes}.")
-    if np.ndim(value):
+    if getattr(value, "ndim", 0):
         raise UndulaError(f"{name} has the shape {np.shape(value)}; it must be one time [s] (for many, use un.batch).")
     real(value, name, unit="s")
 
@@ -100,6 +100,10 @@ def _name(value: Any, name: str, system: Any, takes: str) -> None:
         raise UndulaError(f"{name} = {_kind(value)}; it must be a name; {takes}.")
 
 
+def _path(value: Any, name: str, system: Any, takes: str) -> None:
+    a_path(value, name)
+
+
 CHECKS: dict[str, Callable[[Any, str, Any, str], None]] = {
     "system": _system,
     "state": _state,
@@ -110,6 +114,12 @@ CHECKS: dict[str, Callable[[Any, str, Any, str], None]] = {
     "point": _of_shape(lambda system: (3,)),
     "t": _time,
     "t0": _time,
+    "t_end": _time,
+    "start": _time,
+    "old": _system,
+    "new": _system,
+    "rod": _name,
+    "path": _path,
     "integrator": _integrator,
     "tolerance": _tolerance,
     "max_iterations": _iterations,

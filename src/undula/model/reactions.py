@@ -10,7 +10,7 @@ import numpy as np
 from jaxtyping import Float
 
 from undula.core.arrays import Array
-from undula.core.errors import UndulaError, as_vector, is_traced
+from undula.core.errors import UndulaError, as_vector, is_traced, shown
 from undula.laws.law import Law
 
 
@@ -100,7 +100,7 @@ def choice_of(
         nothing = jnp.zeros(len(coordinates)), jnp.zeros(())
         return jnp.ones(len(rows)), Choice(*nothing, None, None, None, None, True)
     if not isinstance(rule, Least):
-        raise UndulaError(f"rule = {rule!r}; it must be a rule of un.reactions, e.g. Least(efforts=1.0).")
+        raise UndulaError(f"rule = {shown(rule)}; it must be a rule of un.reactions, e.g. Least(efforts=1.0).")
     weights = _by_name(rule.reactions, rows, 1.0, "reactions", "row")
     efforts = _by_name(rule.efforts, coordinates, 0.0, "efforts", "coordinate")
     for name, x in zip(coordinates, np.broadcast_to(held, len(coordinates))):

@@ -9,7 +9,7 @@ import numpy as np
 from jaxtyping import Float
 
 from undula.core.arrays import Array
-from undula.core.errors import UndulaError, is_traced, not_negative, positive, shown
+from undula.core.errors import UndulaError, a_name, is_traced, names_of, not_negative, positive, shown
 from undula.elements.element import Element, changed
 from undula.joints.rod.group import RodGroup
 from undula.joints.rod.pieces import refuse_overwound
@@ -190,6 +190,7 @@ class System(eqx.Module):
         return changed(self, groups=tuple(groups))
 
     def _find(self, name: str) -> tuple[int, int]:
+        a_name(name, "name of an element")
         for g, (_, names) in enumerate(self.labels.elements):
             if name in names:
                 return g, names.index(name)
@@ -204,7 +205,7 @@ class System(eqx.Module):
         held = self.row_names[: len(self.reaction_weights)]
         mask = np.ones(len(held)) if self.mask is None else np.array(self.mask)
         for names, value in ((on, 1.0), (off, 0.0)):
-            for name in (names,) if isinstance(names, str) else names:
+            for name in () if isinstance(names, list | tuple) and not names else names_of(names, "rows to switch"):
                 which = [k for k, row in enumerate(held) if row == name or row.startswith(f"{name}.")]
                 if not which:
                     raise UndulaError(
@@ -317,6 +318,7 @@ PARAMETERS = (
 
 
 def _index(names: tuple[str, ...], name: str, what: str) -> int:
+    a_name(name, f"name of a {what}")
     if name not in names:
         raise UndulaError(f"there is no {what} {shown(name)}; the names are {', '.join(names) or '(none)'}.")
     return names.index(name)

@@ -75,9 +75,7 @@ class Wheel(RowModel):
         if not isinstance(heading, str | Law):
             heading = as_vector(heading, 0, f"heading of the wheel '{name}'")
         if roll is not None and not isinstance(roll, str | Law):
-            raise ModelError(
-                f"roll of the wheel '{name}' = {shown(roll)}; it must be a coordinate, a law or None."
-            )
+            raise ModelError(f"roll of the wheel '{name}' = {shown(roll)}; it must be a coordinate, a law or None.")
         self.heading = None if isinstance(heading, str) else heading
         self.roll = roll if isinstance(roll, Law) else None
         self.side, self.steered = flag(side, f"side of the wheel '{name}'"), bool(steer)
