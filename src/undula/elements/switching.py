@@ -56,11 +56,11 @@ class Schedule(Switching):
     def __init__(self, *intervals: tuple[Any, Any]):
         for pair in intervals:
             if not isinstance(pair, Sequence) or len(pair) != 2:
-                raise ModelError(f"a schedule has the interval {pair!r}; it must be (start, end), in seconds.")
+                raise ModelError(f"a schedule has the interval {shown(pair)}; it must be (start, end), in seconds.")
             if any(isinstance(x, str) or np.ndim(x) for x in pair):
                 raise ModelError(f"a schedule has the interval {shown(pair)}; it must be two times [s].")
             if not any(is_traced(x) for x in pair) and not pair[0] < pair[1]:
-                raise ModelError(f"a schedule has the interval {pair!r}; its start must come before its end.")
+                raise ModelError(f"a schedule has the interval {shown(pair)}; its start must come before its end.")
         self.starts = jnp.asarray([a for a, _ in intervals], dtype=float)
         self.ends = jnp.asarray([b for _, b in intervals], dtype=float)
         self.uses_reaction = False

@@ -67,7 +67,10 @@ def _seconds(value: Any, name: str) -> float:
     """A time as a number, which may still be infinite."""
     if isinstance(value, bool | str | list | tuple | type) or not hasattr(value, "__float__") or np.ndim(value):
         raise UndulaError(f"{name} = {shown(value)} is not allowed; it must be a time [s].")
-    return float(value)
+    try:
+        return float(value)
+    except (TypeError, OverflowError):  # complex numbers, and whole ones that are too large
+        raise UndulaError(f"{name} = {shown(value)} is not allowed; it must be a time [s].") from None
 
 
 def check_state(system: System, state: State) -> None:

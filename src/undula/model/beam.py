@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 from numpy.polynomial.legendre import Legendre
 
-from undula.core.errors import ModelError, is_traced, positive
+from undula.core.errors import ModelError, is_traced, positive, shown
 from undula.core.shapes import Shape
 from undula.elements.site import Site
 from undula.joints.joint import Joint, unit_vector
@@ -164,7 +164,7 @@ def add_beam(
     positive(length, f"length of the beam '{name}'", "m")
     positive(density, f"density of the beam '{name}'", "kg/m")
     if basis not in MODES:
-        raise ModelError(f"basis of the beam '{name}' = {basis!r}; it must be one of {', '.join(MODES)}.")
+        raise ModelError(f"basis of the beam '{name}' = {shown(basis)}; it must be one of {', '.join(MODES)}.")
     found = MODES[basis](modes, length, nodes)
     along = unit_vector(direction, f"direction of the beam '{name}'")
     across = [unit_vector(d, f"bends of the beam '{name}'") for d in np.atleast_2d(bends)]

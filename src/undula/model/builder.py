@@ -482,7 +482,7 @@ def _names(coordinates: str | Sequence[str]) -> tuple[str, ...]:
         return (coordinates,)
     instance(coordinates, Sequence, "coordinates", "names of coordinates")
     if not coordinates:
-        raise ModelError(f"coordinates = {coordinates!r}; at least one must be named.")
+        raise ModelError(f"coordinates = {shown(coordinates)}; at least one must be named.")
     return tuple(a_name(x, "name of a coordinate") for x in coordinates)
 
 

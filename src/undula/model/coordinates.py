@@ -203,7 +203,7 @@ def _refuse_idle_options(name: str, joint: Joint) -> None:
         if value is not default and (is_traced(value) or np.any(np.asarray(value != default))):
             kind = "a mimic" if joint.mimic is not None else "fixed"
             raise ModelError(
-                f"joint '{name}' is {kind} and has no coordinate, so its {what} = {value!r} has no effect."
+                f"joint '{name}' is {kind} and has no coordinate, so its {what} = {shown(value)} has no effect."
             )
     if joint.limits != (-math.inf, math.inf):
         raise ModelError(f"joint '{name}' has no coordinate, so its limits = {joint.limits} have no effect.")

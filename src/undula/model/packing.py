@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from undula.core.errors import ModelError
+from undula.core.errors import ModelError, shown
 from undula.elements.along import Along
 from undula.elements.element import Element, changed, defined
 from undula.elements.force import ACCOUNTS, ForceModel
@@ -247,7 +247,7 @@ def anonymous(element: Element) -> Any:
     for leaf in jax.tree.leaves(form):
         if not isinstance(leaf, jax.Array | np.ndarray | np.generic | float | int):
             raise ModelError(
-                f"{_words(element)} has a field {leaf!r} that is not a number; mark it static: equinox.field(static=True)."
+                f"{_words(element)} has a field {shown(leaf)} that is not a number; mark it static: equinox.field(static=True)."
             )
     return form
 
@@ -270,7 +270,7 @@ def _kind(element: Element) -> tuple[str, tuple[str, ...]]:
     if isinstance(element, RowModel):
         kind = "unilateral" if element.slots else "ideal" if element.law is None else "slip"
         return kind, defined(element, RowModel)
-    raise ModelError(f"{element!r} is neither a force model nor a row model.")
+    raise ModelError(f"{shown(element)} is neither a force model nor a row model.")
 
 
 def _coordinates(element: Element, model: Model, what: str) -> tuple[int, ...]:

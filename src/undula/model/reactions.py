@@ -118,7 +118,7 @@ def choice_of(
     if rule.margin is not None:
         margin = _by_name(rule.margin, rows, np.inf, "margin", "row")
         if not is_traced(margin) and not np.all(np.asarray(margin) > 0):
-            raise UndulaError(f"margin = {rule.margin!r}; admissible reactions must be positive.")
+            raise UndulaError(f"margin = {shown(rule.margin)}; admissible reactions must be positive.")
     wanted = rule.wanted
     if wanted is not None and not isinstance(wanted, Law):
         wanted = jnp.asarray(wanted, dtype=float)
@@ -165,7 +165,7 @@ def _limits(limits: Sequence[Any], rows: tuple[str, ...]) -> tuple[Array | None,
         if isinstance(x, Bound):
             if not x.low < x.high:
                 raise UndulaError(
-                    f"low = {x.low}, high = {x.high} of the bound on {x.rows!r}; low must be less than high."
+                    f"low = {x.low}, high = {x.high} of the bound on {shown(x.rows)}; low must be less than high."
                 )
             for name in (x.rows,) if isinstance(x.rows, str) else x.rows:
                 for k in rows_named(name, rows, "a bound"):
@@ -190,7 +190,7 @@ def _limits(limits: Sequence[Any], rows: tuple[str, ...]) -> tuple[Array | None,
             G.append(-normal)
             h.append(0.0)
         else:
-            raise UndulaError(f"limits contains {x!r}; it must contain Bounds and Cones.")
+            raise UndulaError(f"limits contains {shown(x)}; it must contain Bounds and Cones.")
     if not G:
         return None, None
     return jnp.stack([jnp.asarray(x, dtype=float) for x in G]), jnp.asarray(h, dtype=float)

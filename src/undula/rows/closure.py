@@ -88,7 +88,9 @@ class Closure(RowModel):
         )
         refuse_same(self.sites, what)
         if kind is not None and holds is not None:
-            raise ModelError(f"the constraint '{name}' has the kind {kind!r} and holds {holds!r}; give one of them.")
+            raise ModelError(
+                f"the constraint '{name}' has the kind {shown(kind)} and holds {shown(holds)}; give one of them."
+            )
         kind = "fixed" if kind is None else kind
         one_of(kind, HOLDS, f"kind of the constraint '{name}'")
         self.holds = HOLDS[kind] if holds is None else components_of(holds, f"the constraint '{name}'")

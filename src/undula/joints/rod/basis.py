@@ -229,12 +229,12 @@ def components(strains: str | Sequence[str], what: str) -> tuple[int, ...]:
     """Indices of the strains of a class, or of given names."""
     if not isinstance(strains, str | Sequence) or (isinstance(strains, str) and strains not in CLASSES):
         raise ModelError(
-            f"strains of {what} = {strains!r}; it must be one of {', '.join(CLASSES)}, or names of strains."
+            f"strains of {what} = {shown(strains)}; it must be one of {', '.join(CLASSES)}, or names of strains."
         )
     names = CLASSES[strains] if isinstance(strains, str) else tuple(strains)
     for name in names:
         if name not in COMPONENTS:
-            raise ModelError(f"strains of {what}: {name!r} is none of {', '.join(COMPONENTS)}.")
+            raise ModelError(f"strains of {what}: {shown(name)} is none of {', '.join(COMPONENTS)}.")
     if len(set(names)) < len(names) or not names:
         raise ModelError(f"strains of {what} = {', '.join(names) or '(none)'}; name at least one, each only once.")
     return tuple(COMPONENTS.index(name) for name in names)
@@ -253,7 +253,9 @@ def bases(strains: tuple[int, ...], modes: Any, basis: Any, what: str) -> tuple[
     if isinstance(modes, dict):
         for name in modes:
             if name not in names:
-                raise ModelError(f"modes of {what}: it has no strain {name!r}; its strains are {', '.join(names)}.")
+                raise ModelError(
+                    f"modes of {what}: it has no strain {shown(name)}; its strains are {', '.join(names)}."
+                )
         missing = [name for name in names if name not in modes]
         if missing:
             raise ModelError(f"modes of {what}: none is given for {', '.join(missing)}.")
@@ -265,6 +267,6 @@ def bases(strains: tuple[int, ...], modes: Any, basis: Any, what: str) -> tuple[
         raise ModelError(f"modes of {what} has {len(counts)} values; it must have 1 or {len(names)}.")
     if isinstance(basis, str):
         if basis not in BASES:
-            raise ModelError(f"basis of {what} = {basis!r}; it must be one of {', '.join(BASES)}, or a basis.")
+            raise ModelError(f"basis of {what} = {shown(basis)}; it must be one of {', '.join(BASES)}, or a basis.")
         return tuple(BASES[basis](count) for count in counts)
     raise ModelError(f"basis of {what} = {shown(basis)}; it must be one of {', '.join(BASES)}, or a basis.")

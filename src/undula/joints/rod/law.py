@@ -12,7 +12,7 @@ import numpy as np
 from jaxtyping import Float
 
 from undula.core.arrays import Array
-from undula.core.errors import ModelError, is_traced, numbers, real
+from undula.core.errors import ModelError, is_traced, numbers, real, reason, shown
 from undula.numerics.small import matvec
 
 SHEARED = (1, 2)
@@ -190,7 +190,7 @@ def check_law(law: Any, stiffness: Any, section: SectionProperties | None, time_
     `time_constant`: whether its damping is a multiple of its stiffness."""
     if not isinstance(law, MaterialLaw):
         raise ModelError(
-            f"material of {what} = {law!r}; it must be a material law, e.g. undula.rods.NeoHookean(). Linear elasticity "
+            f"material of {what} = {shown(law)}; it must be a material law, e.g. undula.rods.NeoHookean(). Linear elasticity "
             "is given by E and a section, or a stiffness."
         )
     own, words = type(law).__name__, f"the material {type(law).__name__} of {what}"
@@ -213,10 +213,9 @@ def _shape(method: Any, at: Strained, words: str) -> Any:
     try:
         return jax.eval_shape(lambda: jnp.asarray(method(at), dtype=float)).shape
     except ModelError as error:
-        raise ModelError(f"{words} {error}") from None
+        raise ModelError(f"{words} {str(error).rstrip('.')}.") from None
     except Exception as error:
-        reason = str(error).partition("\n")[0]
-        raise ModelError(f"{words} cannot be computed: {reason}") from error
+        raise ModelError(f"{words} cannot be computed: {reason(error)}.") from error
 
 
 def _reads_stiffness(law: MaterialLaw, at: Strained) -> bool:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 import jax.numpy as jnp
 import numpy as np
 
-from undula.core.errors import ModelError, is_traced, not_negative, numbers, positive, real
+from undula.core.errors import ModelError, is_traced, not_negative, numbers, positive, real, shown
 from undula.joints.rod.sections import Section
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ def refuse_unused(rod: "Rod", what: str) -> None:
         refuse(("E", "G", "stiffness", "damping", "material", "shear_factor"), "an imposed strain needs no elasticity")
         refuse(("modes", "basis"), "an imposed strain has no basis")
         if rod.role not in ("free", "driven"):
-            raise ModelError(f"role of {what} = {rod.role!r}; a rod with an imposed strain is driven.")
+            raise ModelError(f"role of {what} = {shown(rod.role)}; a rod with an imposed strain is driven.")
     if "stiffness" in given:
         refuse(("E", "G", "shear_factor"), "its stiffness is given")
     if "inertia" in given:
@@ -106,7 +106,7 @@ def shear_factors(rod: "Rod", section: Section, X: Any, what: str) -> tuple[Any,
     name = f"shear_factor of {what}"
     if isinstance(given, str):
         if given != "cowper":
-            raise ModelError(f"{name} = {given!r}; it must be a number, a pair of numbers, or 'cowper'.")
+            raise ModelError(f"{name} = {shown(given)}; it must be a number, a pair of numbers, or 'cowper'.")
         return section.shear_factors(rod.E / (2 * rod.G) - 1 if rod.G is not None else 0.5)
     pair = tuple(given) if isinstance(given, Sequence) or np.ndim(given) == 1 else (given, given)
     if len(pair) != 2:
