@@ -19,7 +19,14 @@ def test_numbers_of_all_kinds_are_accepted_alike(two):
 
 
 def test_vectors_of_all_kinds_are_accepted_alike():
-    for value in ([1, 2], (1.0, 2.0), np.array([1, 2]), jnp.array([1.0, 2.0]), [jnp.asarray(1.0), np.float32(2)], range(1, 3)):
+    for value in (
+        [1, 2],
+        (1.0, 2.0),
+        np.array([1, 2]),
+        jnp.array([1.0, 2.0]),
+        [jnp.asarray(1.0), np.float32(2)],
+        range(1, 3),
+    ):
         np.testing.assert_array_equal(as_vector(value, 2, "x"), [1.0, 2.0])
 
 
@@ -36,7 +43,10 @@ def test_traced_values_are_not_checked():
         (lambda: as_vector(10**400, 0, "mass"), "is not numeric."),
         (lambda: as_vector([1, np.inf], 2, "axis"), "axis = [1.0, inf] is not finite."),
         (lambda: as_vector([[1], [2, 3]], 2, "axis"), "axis = [[1], [2, 3]] is not numeric."),
-        (lambda: real(np.nan, "dt", above=0, unit="s"), "dt = nan s is not allowed; it must be a finite number greater than 0."),
+        (
+            lambda: real(np.nan, "dt", above=0, unit="s"),
+            "dt = nan s is not allowed; it must be a finite number greater than 0.",
+        ),
         (lambda: real("1", "rho", 0, 1), "rho = '1' is not allowed; it must be a finite number between 0 and 1."),
         (lambda: real([1.0], "rho"), "rho = [1.0] is not allowed; it must be a finite number."),
         (lambda: whole(1.5, "steps"), "steps = 1.5 is not allowed; it must be a whole number of at least 0."),

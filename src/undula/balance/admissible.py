@@ -5,7 +5,7 @@ from typing import Any
 import jax.numpy as jnp
 import numpy as np
 
-from undula.balance.look import hold, settle
+from undula.balance.look import closing_step, hold, settle
 from undula.balance.rows import has_gaps
 from undula.core.errors import UndulaError, whole
 from undula.model.arguments import checked, refuse_infinite_state
@@ -19,6 +19,7 @@ COMPATIBLE = 1e-7  # tolerance on the rows for a compatible driven motion [m/s o
 GOOD = 1e-9  # a gap that is accepted if it cannot be reduced any further [m or rad]
 RETRIES = 4  # other starts
 SHAKE = 0.1  # by how much they differ [m or rad]
+SHORT = 0.3  # largest step from them [m or rad]
 TURNS = ("rx", "ry", "rz", "tilt_x", "tilt_y", "square")  # rows of constraints that measure rotations
 NEARBY = 1e-4  # time after a singular start at which its limit is evaluated [s]
 
@@ -44,6 +45,16 @@ def _closer(system: System, state: State, t: Any) -> State:
     return settle(prepare(system), t, state)
 
 
+@quickly_compiled
+def _a_little_closer(system: System, state: State, t: Any) -> State:
+    """The same, by at most `SHORT` in each coordinate: near a singular state, the full step would turn joints several times."""
+    prepared = prepare(system)
+    held = hold(prepared, t, state)
+    step = closing_step(prepared, held)
+    far = jnp.abs(step[6:]).max(initial=0.0)
+    return displaced(system.topology, held.snap.state, step * jnp.where(far > SHORT, SHORT / far, 1.0))
+
+
 @checked
 def assemble(system: System, state: State, t: float = 0.0, iterations: int = 60) -> State:
     """The state with the gaps of its constraints closed by moving undriven coordinates (Newton's method, from a rough guess).
@@ -55,11 +66,11 @@ def assemble(system: System, state: State, t: float = 0.0, iterations: int = 60)
         return state
     refuse_infinite_state(state, "the initial")
     whole(iterations, "iterations", at_least=1)
-    best, size = _assembled(system, state, time, iterations)
+    best, size = _assembled(system, state, time, iterations, _closer)
     for k in range(RETRIES):  # a singular start, such as a straight chain, may be a dead end of Newton's method
         if size < GOOD:
             return best
-        other, left = _assembled(system, _shaken(system, state, k), time, iterations)
+        other, left = _assembled(system, _shaken(system, state, k), time, iterations, _a_little_closer)
         best, size = (other, left) if left < GOOD else (best, size)
     if size < GOOD:
         return best
@@ -70,8 +81,8 @@ def assemble(system: System, state: State, t: float = 0.0, iterations: int = 60)
     )
 
 
-def _assembled(system: System, state: State, time: Any, iterations: int) -> tuple[State, float]:
-    """The best state that Newton's method finds, and its largest gap."""
+def _assembled(system: System, state: State, time: Any, iterations: int, closer: Any) -> tuple[State, float]:
+    """The best state that Newton's method finds, and its largest gap; `closer` makes a step."""
     best, size = state, np.inf
     for _ in range(iterations):
         _, gap, _, _, _ = _gaps(system, state, time)
@@ -82,7 +93,7 @@ def _assembled(system: System, state: State, time: Any, iterations: int) -> tupl
             best, size = state, float(gap.max())
         if size < CLOSED:
             break
-        state = _closer(system, state, time)
+        state = closer(system, state, time)
     return best, size
 
 
