@@ -68,6 +68,7 @@ from .model.state import Acceleration as Acceleration, State as State
 from .model.system import System as System
 from .numerics.batch import batch as batch
 from .numerics.lanes import lanes as lanes
+from .numerics.programs import compiled as compiled
 from .record.netcdf import load as load, save as save
 from .record.sample import sample as sample
 from .view.page import write_html as write_html

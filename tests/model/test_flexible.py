@@ -14,7 +14,7 @@ from numpy.testing import assert_allclose
 from scipy.spatial.transform import Rotation
 
 import undula as un
-from undula.numerics.quick import quickly_compiled
+from undula.numerics.programs import quickly_compiled
 
 L, RHO, EI = 0.7, 0.4, 3.0  # m, kg/m, N m^2
 MASS, INERTIA = 0.2, 0.004  # kg, kg m^2
@@ -341,7 +341,7 @@ class TestMimics:
         "options, words",
         [
             (dict(leaders=("a", "a")), "must be different coordinates"),
-            (dict(leaders=()), "must be different coordinates"),
+            (dict(leaders=()), "at least one name must be given"),
             (dict(leaders=("a", "c")), "mimics 'c'"),
             (dict(multiplier=(1.0, 2.0, 3.0)), "has 3 values; it must have 1 or 2"),
         ],

@@ -12,7 +12,7 @@ from undula.model.arguments import checked, refuse_infinite_state
 from undula.model.prepare import prepare
 from undula.model.state import State, displaced
 from undula.model.system import System
-from undula.numerics.quick import quickly_compiled
+from undula.numerics.programs import quickly_compiled
 
 CLOSED = 1e-11  # a gap below this is closed [m or rad]
 COMPATIBLE = 1e-7  # tolerance on the rows for a compatible driven motion [m/s or rad/s]

@@ -22,6 +22,7 @@ from undula.model.prepare import Prepared, prepare
 from undula.model.state import Acceleration, State
 from undula.model.system import System
 from undula.numerics.pick import pick
+from undula.numerics.programs import quickly_compiled
 from undula.numerics.small import matmul
 from undula.tree.inverse import newton_euler, proper
 from undula.tree.relative import Relative, bias_of, link_rates, relative_of
@@ -64,6 +65,7 @@ def _on_links(prepared: Prepared, external: Array | None) -> Array | None:
 
 
 @checked
+@quickly_compiled(nameless=True)
 def inverse_dynamics(
     system: System,
     state: State,
@@ -127,6 +129,7 @@ def _body_wrenches(prepared: Prepared, balance: Balance, external: Array | None)
 
 
 @checked
+@quickly_compiled(nameless=True)
 def bias(
     system: System, state: State, wrenches: Float[Array, "bodies 6"] | None = None, t: Any = 0.0
 ) -> Float[Array, "n"]:
@@ -137,6 +140,7 @@ def bias(
 
 
 @checked
+@quickly_compiled(nameless=True)
 def gravity_efforts(system: System, state: State, t: Any = 0.0) -> Float[Array, "n"]:
     """Generalised efforts that hold the system still against gravity alone [N m or N]."""
     needed = weights(prepare(system), t, state)
@@ -165,6 +169,7 @@ def _directions(system: System) -> np.ndarray:
 
 
 @checked
+@quickly_compiled(nameless=True)
 def mass_matrix(system: System, state: State, t: Any = 0.0) -> Float[Array, "n n"]:
     """Mass matrix over (base directions, coordinates) [kg, kg m, kg m^2]."""
     which = np.concatenate([_directions(system), 6 + np.arange(system.nv)])
@@ -178,12 +183,14 @@ def _placed(system: System, state: State, t: Any) -> tuple[Prepared, Snapshot]:
 
 
 @checked
+@quickly_compiled(nameless=True)
 def locomotion_inertia(system: System, state: State, t: Any = 0.0) -> tuple[Float[Array, "6 6"], Float[Array, "6 nv"]]:
     """Locked inertia M_o+ and coupling oM_r: momentum in the base's frame = M_o+ eta_o + oM_r v (3.31)."""
     return base_inertia(*_placed(system, state, t))
 
 
 @checked
+@quickly_compiled(nameless=True)
 def locomotion_force(
     system: System,
     state: State,
@@ -196,6 +203,7 @@ def locomotion_force(
 
 
 @checked
+@quickly_compiled(nameless=True)
 def forward_dynamics(
     system: System,
     state: State,

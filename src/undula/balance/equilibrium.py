@@ -7,7 +7,6 @@ has one part in the row space, which closes the gaps, and one in Z, which balanc
 
 from typing import Any, NamedTuple
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -30,7 +29,7 @@ from undula.model.prepare import prepare
 from undula.model.state import Acceleration, State, displaced
 from undula.model.system import System
 from undula.numerics.newton import columns_of
-from undula.numerics.quick import quickly_compiled
+from undula.numerics.programs import compiled, quickly_compiled
 from undula.numerics.row_space import TOLERANCE
 from undula.tree.driven import driven_motion
 from undula.tree.snapshot import place, stand
@@ -140,7 +139,7 @@ def _traced(system: System, state: State | None, t: Any, tolerance: float, max_i
     return TracedEquilibrium(at, residual, iterations.astype(int), reactions)
 
 
-@eqx.filter_jit
+@compiled
 def _searched(system: System, state: State | None, t: Any, tolerance: float, max_iterations: int):
     bare = driven_motion(system, t, system.state())[0].at_rest()
     start = None if state is None else driven_motion(system, t, state)[0].at_rest()
@@ -154,7 +153,7 @@ def _searched(system: System, state: State | None, t: Any, tolerance: float, max
     return searched(terms, measure, system, bare, start, t, tolerance, max_iterations)
 
 
-@eqx.filter_jit
+@compiled
 def _differentiable(system: System, start: State, found: State, t: Any):
     return differentiable(terms, system, start, found, t)
 

@@ -8,7 +8,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from undula.balance.energy import first_moment, kinetic_energy_of, potential_energy_of
-from undula.core.errors import UndulaError, one_of
+from undula.core.errors import UndulaError, as_vector, one_of
 from undula.elements.site import WORLD, Found, Site, as_site
 from undula.elements.view import SiteView
 from undula.lie import se3, so3
@@ -18,6 +18,7 @@ from undula.model.sections import section_name
 from undula.model.sites import MovingSection, PackedSite
 from undula.model.state import Acceleration, State
 from undula.model.system import System
+from undula.numerics.programs import quickly_compiled
 from undula.numerics.small import cross, matmul, matvec, tmatvec
 from undula.tree import driven
 from undula.tree.inverse import LinkMotion
@@ -62,6 +63,14 @@ def body_motion(prepared: Prepared, snap: Snapshot) -> LinkMotion:
 
 
 @checked
+@quickly_compiled(nameless=True)
+def driven_motion(system: System, state: State, t: Any = 0.0) -> tuple[State, Acceleration]:
+    """The state with driven coordinates, and a driven base, set by their laws at time t [s], and their accelerations."""
+    return driven.driven_motion(system, t, state)
+
+
+@checked
+@quickly_compiled(nameless=True)
 def body_poses(system: System, state: State, t: Any = 0.0) -> se3.Pose:
     """Poses of all bodies in the world: positions (bodies, 3) [m], quaternions (bodies, 4)."""
     prepared = prepare(system)
@@ -70,6 +79,7 @@ def body_poses(system: System, state: State, t: Any = 0.0) -> se3.Pose:
 
 
 @checked
+@quickly_compiled(nameless=True)
 def body_twists(system: System, state: State, t: Any = 0.0) -> Float[Array, "bodies 6"]:
     """Body twists (V, Omega) of all bodies, each in its own frame [m/s, rad/s]."""
     motion = body_motion(*snapshot(system, state, t=t))
@@ -77,6 +87,7 @@ def body_twists(system: System, state: State, t: Any = 0.0) -> Float[Array, "bod
 
 
 @checked
+@quickly_compiled(nameless=True)
 def body_accelerations(
     system: System, state: State, acceleration: Acceleration, t: Any = 0.0
 ) -> Float[Array, "bodies 6"]:
@@ -88,8 +99,7 @@ def body_accelerations(
 @checked
 def body_jacobian(system: System, state: State, body: str, t: Any = 0.0) -> Float[Array, "6 n"]:
     """J in: twist of the body (in its own frame) = J (base twist, v); n = 6 + nv."""
-    k = system.body(body)
-    return jax.jacfwd(lambda u: body_twists(system, state.with_velocity(u), t)[k])(jnp.zeros(6 + system.nv))
+    return _body_jacobian(system, state, np.asarray(system.body(body)), t)
 
 
 @checked
@@ -97,9 +107,7 @@ def point_jacobian(
     system: System, state: State, body: str, point: Float[Array, "3"], t: Any = 0.0
 ) -> Float[Array, "3 n"]:
     """J in: world velocity [m/s] of a point fixed in the body (given in the body's frame [m]) = J (base twist, v)."""
-    R = so3.to_matrix(body_poses(system, state, t).quaternion[system.body(body)])
-    J = body_jacobian(system, state, body, t)
-    return R @ (J[:3] - jnp.cross(jnp.asarray(point, dtype=float)[:, None], J[3:], axis=0))
+    return _point_jacobian(system, state, np.asarray(system.body(body)), as_vector(point, 3, "point"), t)
 
 
 @checked
@@ -107,11 +115,29 @@ def point_position(
     system: System, state: State, body: str, point: Float[Array, "3"], t: Any = 0.0
 ) -> Float[Array, "3"]:
     """World position [m] of a point given in a body's frame [m]."""
-    poses, k = body_poses(system, state, t), system.body(body)
-    return poses.position[k] + matvec(so3.to_matrix(poses.quaternion[k]), jnp.asarray(point, dtype=float))
+    return _point_position(system, state, np.asarray(system.body(body)), as_vector(point, 3, "point"), t)
+
+
+@quickly_compiled(nameless=True)
+def _body_jacobian(system: System, state: State, k: Any, t: Any) -> Float[Array, "6 n"]:
+    return jax.jacfwd(lambda u: body_twists(system, state.with_velocity(u), t)[k])(jnp.zeros(6 + system.nv))
+
+
+@quickly_compiled(nameless=True)
+def _point_jacobian(system: System, state: State, k: Any, point: Any, t: Any) -> Float[Array, "3 n"]:
+    R = so3.to_matrix(body_poses(system, state, t).quaternion[k])
+    J = _body_jacobian(system, state, k, t)
+    return R @ (J[:3] - jnp.cross(point[:, None], J[3:], axis=0))
+
+
+@quickly_compiled(nameless=True)
+def _point_position(system: System, state: State, k: Any, point: Any, t: Any) -> Float[Array, "3"]:
+    poses = body_poses(system, state, t)
+    return poses.position[k] + matvec(so3.to_matrix(poses.quaternion[k]), point)
 
 
 @checked
+@quickly_compiled(nameless=True)
 def centre_of_mass(system: System, state: State, t: Any = 0.0) -> Float[Array, "3"]:
     """Centre of mass of the whole system in the world [m]."""
     return mass_centre(*snapshot(system, state, t=t))
@@ -134,6 +160,7 @@ def momentum_about_origin(prepared: Prepared, snap: Snapshot) -> Float[Array, "6
 
 
 @checked
+@quickly_compiled(nameless=True)
 def momentum(system: System, state: State, frame: str = "base", t: Any = 0.0) -> Float[Array, "6"]:
     """Momentum (linear, angular) of the whole system [kg m/s, kg m^2/s].
 
@@ -153,12 +180,14 @@ def momentum(system: System, state: State, frame: str = "base", t: Any = 0.0) ->
 
 
 @checked
+@quickly_compiled(nameless=True)
 def kinetic_energy(system: System, state: State, t: Any = 0.0) -> Float[Array, ""]:
     """Kinetic energy [J]."""
     return kinetic_energy_of(*snapshot(system, state, t=t))
 
 
 @checked
+@quickly_compiled(nameless=True)
 def potential_energy(system: System, state: State, t: Any = 0.0) -> Float[Array, ""]:
     """Potential energy of gravity (zero at the world's origin), springs, rods and other conservative force models [J]."""
     return potential_energy_of(*snapshot(system, state, t=t))
@@ -171,8 +200,12 @@ def site_view(system: System, state: State, site: Site | str, t: Any = 0.0) -> S
     `R` (3, 3), `p` (3,) [m] in the world; `V`, `W` (3,) in its own frame [m/s, rad/s]; `X` [m], `xi`, `dxi` (6,) [1, 1/m;
     per s]. The tangent of a rod, the derivative of `p` with respect to X, is `R @ xi[:3]`.
     """
+    return _site_view(system, state, packed_site(system, as_site(site, "the site")), t)
+
+
+@quickly_compiled(nameless=True)
+def _site_view(system: System, state: State, packed: PackedSite, t: Any) -> SiteView:
     prepared, snap = snapshot(system, state, t=t)
-    packed = packed_site(system, as_site(site, "the site"))
     seen = see_site(prepared, snap, packed)
     return jax.tree.map(lambda x: x[0], seen.view._replace(dX=None, slide=None))
 
@@ -180,9 +213,13 @@ def site_view(system: System, state: State, site: Site | str, t: Any = 0.0) -> S
 @checked
 def site_jacobian(system: System, state: State, site: Site | str, t: Any = 0.0) -> Float[Array, "6 n"]:
     """J in: twist of the site (in its own frame) = J (base twist, v); n = 6 + nv."""
+    return _site_jacobian(system, state, packed_site(system, as_site(site, "the site")), t)
 
+
+@quickly_compiled(nameless=True)
+def _site_jacobian(system: System, state: State, packed: PackedSite, t: Any) -> Float[Array, "6 n"]:
     def twist(u):
-        return site_view(system, state.with_velocity(u), site, t).twist
+        return _site_view(system, state.with_velocity(u), packed, t).twist
 
     return jax.jacfwd(twist)(jnp.zeros(6 + system.nv))
 
@@ -221,12 +258,3 @@ def packed_site(system: System, site: Site) -> PackedSite:
         joints=(nodes[0] - 1,),
     )
     return PackedSite(position, rotation, section, (top.parents[nodes[0] - 1],), (nodes[0] - 1,))
-
-
-@checked
-def driven_motion(system: System, state: State, t: Any = 0.0) -> tuple[State, Acceleration]:
-    """The state with driven coordinates and base as given by their laws at time t [s], and their accelerations.
-
-    Accelerations of everything that is not driven are zero.
-    """
-    return driven.driven_motion(system, t, state)

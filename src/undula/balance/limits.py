@@ -13,7 +13,7 @@ from undula.core.errors import UndulaError
 from undula.model.prepare import prepare
 from undula.model.state import State
 from undula.model.system import System
-from undula.numerics.quick import quickly_compiled
+from undula.numerics.programs import quickly_compiled
 
 LARGEST = 1e9  # magnitude allowed for a reference [SI units]
 INSTANTS = 1000  # number of times at which references are checked

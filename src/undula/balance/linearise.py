@@ -18,7 +18,7 @@ from undula.model.prepare import prepare
 from undula.model.state import State, bracket, displaced
 from undula.model.system import System
 from undula.numerics.pick import spread
-from undula.numerics.quick import quickly_compiled
+from undula.numerics.programs import quickly_compiled
 from undula.numerics.row_space import TOLERANCE
 
 BASE = ("base.x", "base.y", "base.z", "base.rx", "base.ry", "base.rz")

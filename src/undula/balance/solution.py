@@ -18,6 +18,7 @@ from undula.model.prepare import Prepared, prepare
 from undula.model.state import Acceleration, State
 from undula.model.system import System
 from undula.numerics.pick import pick
+from undula.numerics.programs import quickly_compiled
 from undula.numerics.row_space import decompose
 from undula.numerics.small import matvec, tmatvec
 from undula.tree.snapshot import Snapshot, move, place
@@ -52,6 +53,7 @@ class Solution(NamedTuple):
 
 
 @checked
+@quickly_compiled(nameless=True)
 def hybrid_dynamics(system: System, state: State, t: Any = 0.0) -> Solution:
     """Accelerations, efforts and reactions of a system at time t [s], each coordinate in its role.
 
@@ -137,6 +139,7 @@ def accelerated(prepared: Prepared, t: Any, state: State, known: Acceleration) -
 
 
 @checked
+@quickly_compiled(nameless=True)
 def reaction_kernel(system: System, state: State, t: Any = 0.0) -> Float[Array, "rows rows"]:
     """Self-stresses: rows that span all lambda without effect on the accelerations (zero rows are padding).
 

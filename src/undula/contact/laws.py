@@ -14,7 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Bool, Float
 
-from undula.core.arrays import Array
+from undula.core.arrays import Array, stacked
 from undula.core.errors import ModelError, as_vector, is_traced, shown
 from undula.numerics.small import cross, matvec
 
@@ -36,7 +36,8 @@ class ContactLaw(eqx.Module):
 
     def sound(self) -> Bool[Array, ""]:
         """Whether its parameters are valid, as traced ones cannot be checked earlier. An invalid law must return NaN."""
-        return jnp.asarray(True)
+        sound: Any = np.asarray(True)
+        return sound
 
     @property
     def blocks(self) -> tuple[int, ...]:
@@ -104,8 +105,8 @@ class Coulomb(ContactLaw):
         if across is not None and along is None:
             raise ModelError(f"across = {across} needs a direction: along = (x, y, z) says where mu = {mu} holds.")
         both = [_coefficient(mu, "mu"), _coefficient(mu if across is None else across, "across")]
-        self.mu = jnp.stack(both)
-        self.along = None if along is None else jnp.asarray(as_vector(along, 3, "along"))
+        self.mu = stacked(both)
+        self.along = None if along is None else as_vector(along, 3, "along")
         if self.along is not None and not is_traced(self.along) and not np.any(self.along):
             raise ModelError(f"along = {shown(along)} is zero; it must be a direction.")
         self.rolling = None if rolling is None else _coefficient(rolling, "rolling")
@@ -191,7 +192,7 @@ def _stribeck(value: Any) -> Array:
     out = as_vector(value, 2, "stribeck")
     if not is_traced(out) and not (out[0] >= 0 and out[1] > 0):
         raise ModelError(f"stribeck = {out.tolist()}; its factor must be at least 0 and its speed positive.")
-    return jnp.asarray(out)
+    return out
 
 
 def _coefficient(value: Any, what: str, high: float = jnp.inf) -> Array:
@@ -200,4 +201,4 @@ def _coefficient(value: Any, what: str, high: float = jnp.inf) -> Array:
     if not is_traced(out) and not 0 <= out <= high:
         allowed = "at least 0" if high == jnp.inf else f"between 0 and {high:g}"
         raise ModelError(f"{what} = {float(out):g}; it must be {allowed}.")
-    return jnp.asarray(out)
+    return out

@@ -1,17 +1,16 @@
 """Errors and input checks; a message is one sentence that names the invalid item, its value and what is allowed.
 
-Values that JAX is tracing cannot be checked, and are not.
+JAX and NumPy are imported by the checks that need them: the command refuses bad input without them. Values that JAX is
+tracing cannot be checked, and are not.
 """
 
 import inspect
+import math
 import os
 import re
+import sys
 from collections.abc import Iterable, Sequence
 from typing import Any
-
-import jax
-import jax.numpy as jnp
-import numpy as np
 
 
 class UndulaError(ValueError):
@@ -28,7 +27,8 @@ class OutputError(UndulaError):
 
 def is_traced(value: Any) -> bool:
     """Whether JAX is tracing a value, to differentiate or compile, so that it cannot be checked."""
-    return isinstance(value, jax.core.Tracer)
+    jax = sys.modules.get("jax")
+    return jax is not None and isinstance(value, jax.core.Tracer)
 
 
 def shown(value: Any) -> str:
@@ -39,9 +39,8 @@ def shown(value: Any) -> str:
         return f"the function {getattr(value, '__name__', value)}"
     if is_traced(value):
         return f"a traced array of the shape {value.shape}"
-    if isinstance(value, jax.Array | np.ndarray | np.generic):
-        value = np.asarray(value).tolist() if np.size(value) <= 36 else f"an array of the shape {np.shape(value)}"
-        text = value if isinstance(value, str) else repr(value)
+    if hasattr(value, "dtype") and hasattr(value, "tolist"):  # an array or number of NumPy or JAX
+        text = repr(value.tolist()) if value.size <= 36 else f"an array of the shape {value.shape}"
     else:
         text = re.sub(r" at 0x[0-9a-fA-F]+", "", " ".join(repr(value).split()))
     return text if len(text) <= 200 else f"{text[:200]}..."
@@ -50,6 +49,8 @@ def shown(value: Any) -> str:
 def reason(error: Exception) -> str:
     """Why a function of the user failed, in one line, with a remedy where JAX could not trace it."""
     text = str(error).strip().partition("\n")[0].rstrip(".") or type(error).__name__
+    import jax
+
     if isinstance(error, jax.errors.TracerBoolConversionError):
         return "JAX cannot trace it: use jnp.where instead of `if`, `and`, `or` and comparisons of values"
     if isinstance(error, jax.errors.JAXTypeError):
@@ -93,13 +94,17 @@ def a_dataset(value: Any, what: str) -> Any:
     return value
 
 
+def _is_single(value: Any) -> bool:
+    """Whether a value may be one number."""
+    return not isinstance(value, bool | str | bytes | list | tuple) and not getattr(value, "ndim", 0)
+
+
 def whole(value: Any, what: str, at_least: int = 0, at_most: int = 2**31 - 1) -> int:
     """A whole number; a traced one is returned as it is."""
     if is_traced(value):
         return value
     try:
-        good = not isinstance(value, bool | str | bytes) and np.ndim(value) == 0
-        good = good and bool(value == int(value) and at_least <= value <= at_most)
+        good = _is_single(value) and bool(value == int(value) and at_least <= value <= at_most)
     except (TypeError, ValueError, OverflowError):
         good = False
     if not good:
@@ -111,7 +116,7 @@ def whole(value: Any, what: str, at_least: int = 0, at_most: int = 2**31 - 1) ->
 
 def flag(value: Any, what: str) -> bool:
     """True or False."""
-    if not isinstance(value, bool | np.bool_):
+    if not isinstance(value, bool) and type(value).__name__ != "bool":  # nor NumPy's
         raise ModelError(f"{what} = {shown(value)}; it must be True or False.")
     return bool(value)
 
@@ -125,22 +130,22 @@ def names_of(value: Any, what: str) -> tuple[str, ...]:
 
 
 def real(
-    value: Any, what: str, low: float = -np.inf, high: float = np.inf, unit: str = "", above: float | None = None
+    value: Any, what: str, low: float = -math.inf, high: float = math.inf, unit: str = "", above: float | None = None
 ) -> Any:
     """A finite number from `low` to `high`, greater than `above`."""
     if is_traced(value):
         return value
     try:
-        good = not isinstance(value, bool | str) and np.ndim(value) == 0 and bool(np.isfinite(value))
+        good = _is_single(value) and math.isfinite(value)
         good = good and bool(low <= value <= high) and (above is None or bool(value > above))
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         good = False
     if not good:
         wanted = "a finite number"
         if above is not None:
-            wanted += f" greater than {above:g}" + (f" and at most {high:g}" if high < np.inf else "")
-        elif low > -np.inf:
-            wanted += f" between {low:g} and {high:g}" if high < np.inf else f" of at least {low:g}"
+            wanted += f" greater than {above:g}" + (f" and at most {high:g}" if high < math.inf else "")
+        elif low > -math.inf:
+            wanted += f" between {low:g} and {high:g}" if high < math.inf else f" of at least {low:g}"
         raise UndulaError(f"{what} = {shown(value)}{' ' if unit else ''}{unit} is not allowed; it must be {wanted}.")
     return value
 
@@ -165,6 +170,8 @@ def positive(value: Any, what: str, unit: str = "") -> None:
     """Raises a `ModelError` unless a number is finite and positive; a traced one is not checked."""
     if is_traced(value):
         return
+    import numpy as np
+
     try:
         good = not isinstance(value, bool | str) and bool(np.isfinite(value) and value > 0)
     except (TypeError, ValueError):
@@ -176,11 +183,17 @@ def positive(value: Any, what: str, unit: str = "") -> None:
 def positive_or_nan(value: Any, what: str, unit: str = "") -> Any:
     """The number, checked to be positive; a traced one that is not becomes NaN, since a power would lose its sign."""
     positive(value, what, unit)
-    return jnp.where(value > 0, value, jnp.nan) if is_traced(value) else value
+    if not is_traced(value):
+        return value
+    import jax.numpy as jnp
+
+    return jnp.where(value > 0, value, jnp.nan)
 
 
-def numbers(value: Any, what: str) -> np.ndarray:
-    """An array of finite floats from a value that is not traced."""
+def numbers(value: Any, what: str) -> Any:
+    """A new array of NumPy, of finite floats, from a value that is not traced."""
+    import numpy as np
+
     try:
         out = np.asarray(value)
         if out.dtype.kind not in "iufO":
@@ -197,6 +210,8 @@ def as_vector(value: Any, size: int, what: str) -> Any:
     """value as an array of `size` finite numbers (0: a scalar); the entries of a traced value are not checked."""
     leaves = value if isinstance(value, list | tuple) else [value]
     if any(is_traced(x) for x in leaves):
+        import jax.numpy as jnp
+
         out: Any = jnp.asarray(value, dtype=float)
     else:
         out = numbers(value, what)

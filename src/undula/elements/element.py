@@ -52,6 +52,9 @@ class Element(eqx.Module):
             elif f.name == "rod":
                 a_name(self.rod, f"rod of {what}")
 
+    def __repr__(self) -> str:  # in one line, for error messages
+        return eqx.tree_pformat(self, width=10_000)
+
     @classmethod
     def family(cls) -> str:
         """The name under which results list it: that of its class, in lower case with underscores."""

@@ -5,7 +5,7 @@ from typing import Any
 import jax.numpy as jnp
 from jaxtyping import Float
 
-from undula.core.arrays import Array
+from undula.core.arrays import Array, as_array
 from undula.core.errors import as_vector, flag, not_negative
 from undula.elements.force import ForceModel
 from undula.elements.observable import Observable
@@ -52,7 +52,7 @@ class SpringDamper(ForceModel):
         refuse_same(ends, what)
         for key, value in (("stiffness", stiffness), ("damping", damping), ("rest", rest)):
             setattr(self, key, not_negative(as_vector(value, 0, f"{key} of {what}"), f"{key} of {what}"))
-        self.pulls_only = jnp.asarray(float(flag(pulls_only, f"pulls_only of {what}")))
+        self.pulls_only = as_array(float(flag(pulls_only, f"pulls_only of {what}")))
 
     def _line(self, at) -> tuple[Array, Array]:
         """Length and unit vector from the first end to the second, in the world."""

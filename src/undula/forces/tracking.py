@@ -3,10 +3,9 @@
 from typing import Any
 
 import equinox as eqx
-import jax.numpy as jnp
 import numpy as np
 
-from undula.core.arrays import Array
+from undula.core.arrays import Array, as_array, namespace
 from undula.core.errors import ModelError, as_vector, flag, is_traced, not_negative, numbers, shown
 from undula.elements.actuator import Actuator
 from undula.elements.element import changed
@@ -45,7 +44,7 @@ class ComputedTorque(Actuator):
         for what, gain in (("kp", kp), ("kd", kd)):
             not_negative(gain, f"ComputedTorque: {what}")
         self.name, self.sites, self.coordinates = name, (), ()
-        self.kp, self.kd = (jnp.asarray(x, dtype=float) for x in (kp, kd))
+        self.kp, self.kd = as_array(kp), as_array(kd)
         self.reference = as_law(reference)
         self.model, self.known = as_model(model, "ComputedTorque")
 
@@ -54,7 +53,7 @@ class ComputedTorque(Actuator):
         for what, x in (("kp", self.kp), ("kd", self.kd), ("reference", self.reference)):
             if x.shape not in ((), (n,)):
                 raise ModelError(f"{what} of the controller of {words} has the shape {x.shape}; it must be ({n},).")
-        gains = {what: jnp.broadcast_to(getattr(self, what), (n,)) for what in ("kp", "kd")}
+        gains = {what: namespace(x).broadcast_to(x, (n,)) for what, x in (("kp", self.kp), ("kd", self.kd))}
         return changed(super().over(coordinates, name), **gains)
 
     def check(self, model):
@@ -138,11 +137,11 @@ class Impedance(Actuator):
 
 def _six(value: Any, what: str) -> Array:
     """A matrix (6, 6), from itself or its diagonal."""
-    M = jnp.asarray(value if is_traced(value) else numbers(value, what))
+    M = as_array(value if is_traced(value) else numbers(value, what))
     if M.shape not in ((6,), (6, 6)):
         raise ModelError(f"{what} has the shape {M.shape}; it must be (6,) or (6, 6).")
-    M = jnp.diag(M) if M.ndim == 1 else M
-    if not is_traced(M) and np.linalg.eigvalsh(np.asarray(M + M.T) / 2)[0] < -1e-9 * np.abs(M).max():
+    M = namespace(M).diag(M) if M.ndim == 1 else M
+    if not is_traced(M) and np.linalg.eigvalsh((M + M.T) / 2)[0] < -1e-9 * np.abs(M).max():
         raise ModelError(f"{what} has a negative eigenvalue; it must not push away from the target.")
     return M
 

@@ -44,7 +44,7 @@ def metrics(setup: Setup, data) -> dict[str, float]:
 SCENARIO = aiko.entry(
     "aiko-obstacles",
     "The snake robot Aiko by lateral undulation among posts, friction 0.2 in all directions: forward along x",
-    "003, section VIII-D, with posts of our own",
+    "Transeth et al. 2008, section VIII-D, with posts of our own",
     build,
     more=(
         Parameter("posts", 12, "", "number of posts", low=1, high=1000),
@@ -54,5 +54,6 @@ SCENARIO = aiko.entry(
         Parameter("post_offset", 0.075, "m", "from the line that the robot starts on to the posts' centres, across"),
     ),
     metrics=metrics,
+    metric_units=aiko.UNITS | {"push_mean": "N", "posts_touched": "1"},
     amplitude_h=40 * aiko.DEGREE,
 )

@@ -154,7 +154,7 @@ def metrics(setup: Setup, data) -> dict[str, float]:
 SCENARIO = Scenario(
     name="bicycle-whipple",
     summary="A bicycle with exact knife-edge wheels, released with a lean: it falls, balances itself or capsizes",
-    source="Meijaard et al. 2007, the Whipple benchmark; reduction of 001, section III",
+    source="Meijaard et al. 2007, the Whipple benchmark; reduction of Boyer & Belkhiri 2013, section III",
     parameters=(
         Parameter("w", 1.02, "m", "wheel base", low=0, open_low=True),
         Parameter("c", 0.08, "m", "trail"),
@@ -188,5 +188,20 @@ SCENARIO = Scenario(
     build=build,
     metrics=metrics,
     facts=facts,
-    kind="under-constrained, isostatic, base free in SE3: reduced dynamics of 3 of 9 velocities",
+    metric_units={
+        "eig1_re": "1/s",
+        "eig1_im": "1/s",
+        "eig2_re": "1/s",
+        "eig2_im": "1/s",
+        "eig3_re": "1/s",
+        "eig3_im": "1/s",
+        "eig4_re": "1/s",
+        "eig4_im": "1/s",
+        "weave_speed": "m/s",
+        "capsize_speed": "m/s",
+        "lean_end": "rad",
+        "lean_max": "rad",
+        "speed_end": "m/s",
+        "energy_drift": "J",
+    },
 )

@@ -15,7 +15,7 @@ from undula.lie.se3 import Pose
 from undula.model.arguments import checked
 from undula.model.state import State, displaced, reported_position
 from undula.model.system import System
-from undula.numerics.quick import quickly_compiled
+from undula.numerics.programs import quickly_compiled
 from undula.numerics.small import hat
 from undula.tree.driven import driven_motion
 

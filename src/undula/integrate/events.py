@@ -34,7 +34,7 @@ from undula.model.packing import Switch, member
 from undula.model.prepare import Prepared, prepare
 from undula.model.state import State
 from undula.model.system import System
-from undula.numerics.quick import quickly_compiled
+from undula.numerics.programs import Program, quickly_compiled
 from undula.numerics.small import matvec
 from undula.tree.driven import driven_motion
 from undula.tree.sites import see
@@ -112,7 +112,6 @@ class Watched(NamedTuple):
     stopped: Bool[Array, ""]
 
 
-@eqx.filter_jit
 def make_watched_steps(
     system: System,
     at: Watched,
@@ -151,7 +150,11 @@ def make_watched_steps(
     return jax.lax.scan(body, at, None, length=samples)
 
 
-@eqx.filter_jit
+WATCHED = Program(make_watched_steps)
+QUICK_WATCHED = Program(make_watched_steps, quick=True, like=WATCHED)
+
+
+@quickly_compiled
 def _short_step(system: System, state: State, carry: Any, t: Any, h: Any, method: Integrator, watch: Watch) -> Any:
     """One step of length h [s]: state, memory, report, watched values at its end."""
     prepared = prepare(system)
@@ -184,7 +187,7 @@ def latched_at_start(system: System, t: Any, state: State) -> State:
     return latched(prepare(system), t, state, system.on)
 
 
-@eqx.filter_jit
+@quickly_compiled
 def jump_onto(system: System, t: Any, state: State, engaged: Float[Array, "rows"]) -> Jump:
     """The least impulse, in the kinetic metric, after which the velocities satisfy the rows that are on.
 

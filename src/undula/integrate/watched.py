@@ -2,31 +2,33 @@
 
 from typing import Any
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 
 from undula.elements.element import changed
 from undula.elements.switching import Schedule
-from undula.integrate.chunks import Moments, moment
+from undula.integrate.chunks import Moments, Now, moment
 from undula.integrate.engine import Engine, Stop
 from undula.integrate.events import (
     AGAIN,
+    QUICK_WATCHED,
     SETTLED,
+    WATCHED,
     Event,
     Watched,
     jump_onto,
     left_open,
     located,
-    make_watched_steps,
     short_step,
     watched_values,
 )
 from undula.integrate.method import Integrator
 from undula.integrate.start import Steps
+from undula.integrate.tiers import Tiers
 from undula.model.state import State
 from undula.model.system import System
+from undula.numerics.programs import quickly_compiled
 
 TOGETHER = 1e-12  # a step shorter than this, relative to dt, is not taken
 ROUNDED = 1e-9  # a scheduled instant so little after the end of a step, relative to dt, is due in it: times are rounded
@@ -42,6 +44,13 @@ class WatchedEngine(Engine):
         self._instants = self._scheduled(steps)
         self._watch(steps.t0)
         self._settled = False
+
+    def loop(self, now: Now, size: int) -> Tiers:
+        events = len(self.watch.switches) + (self.watch.until is not None)
+        at = Watched(now, np.zeros(events), np.zeros((), bool))
+        numbers = tuple(np.asarray(x) for x in (0, 0.0, 0))
+        args = (self.bare, at, *numbers, size, self.method, self.watch, np.asarray(0.0))
+        return Tiers(WATCHED, QUICK_WATCHED, args, self.reproducible)
 
     def _scheduled(self, steps: Steps) -> np.ndarray:
         """Instants [s] of scheduled switches within the run, in order."""
@@ -83,17 +92,16 @@ class WatchedEngine(Engine):
         due = self._due(steps, int(self.at.now.step), until)
         if due is not None:
             until = min(until, due)
-        dt, stride = jnp.asarray(steps.dt), jnp.asarray(steps.stride)
-        self.at, moments = make_watched_steps(
+        self.at, moments = self.tiers.call(
             self.bare,
             self.at,
-            jnp.asarray(until),
-            dt,
-            stride,
+            np.asarray(until),
+            np.asarray(steps.dt),
+            np.asarray(steps.stride),
             self.size,
             self.method,
             self.watch,
-            jnp.asarray(steps.t0),
+            np.asarray(float(steps.t0)),
         )
         self.now = self.at.now
         return self._new(moments, steps, kept)
@@ -209,7 +217,7 @@ class WatchedEngine(Engine):
         return message
 
 
-@eqx.filter_jit
+@quickly_compiled
 def _restarted(system: System, t: Any, state: State, method: Integrator) -> Any:
     """The method's memory at the start of a smooth part of the motion."""
     return method.init(system, t, state)

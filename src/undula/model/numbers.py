@@ -11,7 +11,7 @@ from undula.model.checks import TOLERANCE, inertia_complaint
 from undula.model.labels import Labels
 
 
-def as_array(value: Any, what: str, shape: tuple[int, ...] | None = None) -> Any:
+def checked_array(value: Any, what: str, shape: tuple[int, ...] | None = None) -> Any:
     """Finite numbers as an array of a given shape, or of any; traced values are checked for their shape only."""
     if any(is_traced(x) for x in jax.tree.leaves(value)):
         out: Any = jnp.asarray(value, dtype=float)

@@ -1,6 +1,6 @@
 """Packing: elements of one form become one group, with stacked arrays, and with indices instead of names."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -9,6 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from undula.core.arrays import known, namespace, stacked
 from undula.core.errors import ModelError, shown
 from undula.elements.along import Along
 from undula.elements.element import Element, changed, defined
@@ -16,8 +17,14 @@ from undula.elements.force import ACCOUNTS, ForceModel
 from undula.elements.row import RowModel
 from undula.elements.site import Found
 from undula.elements.switching import Switching
-from undula.joints.rod.plan import joined
-from undula.model.contracts import check_force, check_found, check_recorded, check_rows, check_touch, row_shapes
+from undula.model.contracts import (
+    check_force,
+    check_found,
+    check_recorded,
+    check_rows,
+    check_touch,
+    row_shapes,
+)
 from undula.model.sites import PackedSite, PlannedRod, pack_sites, resolve
 
 
@@ -233,11 +240,11 @@ def _group(members: Sequence[_Member], model: Model, memory: int) -> Group:
 
 def member(tree: Any, k: int) -> Any:
     """One member of stacked arrays."""
-    return jax.tree.map(lambda x: jnp.asarray(x)[k], tree)
+    return jax.tree.map(lambda x: x[k], known(tree))
 
 
 def _stacked(trees: Sequence[Any]) -> Any:
-    return jax.tree.map(lambda *x: joined(x), *trees)
+    return jax.tree.map(lambda *x: stacked(x), *trees)
 
 
 def anonymous(element: Element) -> Any:
@@ -316,6 +323,11 @@ def _tables(members: Sequence[_Member], model: Model) -> tuple[Any, Any]:
         def at(X, element=element, plan=plan):
             return element.tabulate(X, plan)
 
-        gauss.append(jax.vmap(jax.vmap(at))(group.gauss_abscissae[k]))
-        nodes.append(jax.vmap(at)(group.abscissae[k][1:]))
+        gauss.append(_each(lambda X, at=at: _each(at, X), group.gauss_abscissae[k]))
+        nodes.append(_each(at, group.abscissae[k][1:]))
     return _stacked(gauss), _stacked(nodes)
+
+
+def _each(function: Callable[[Any], Any], X: Any) -> Any:
+    """Values of a function along the first axis of X, stacked."""
+    return jax.vmap(function)(X) if namespace(X) is jnp else _stacked([function(x) for x in X])

@@ -5,12 +5,15 @@ from typing import Any
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Float
 
-from undula.core.arrays import Array
+from undula.core.arrays import Array, joined, zeros
+from undula.core.errors import is_traced
 from undula.elements.element import changed
 from undula.lie import se3, so3
 from undula.model.topology import Topology
+from undula.numerics.programs import quickly_compiled
 from undula.numerics.small import tmatvec
 
 
@@ -38,7 +41,7 @@ class State(eqx.Module):
     @property
     def velocity(self) -> Float[Array, "n"]:
         """(6 + nv,): base twist and internal velocities."""
-        return jnp.concatenate([self.base_twist, self.v])
+        return joined(self.base_twist, self.v)
 
     def with_velocity(self, u: Float[Array, "n"]) -> "State":
         """The same configuration with other velocities (base twist, internal velocities)."""
@@ -46,7 +49,7 @@ class State(eqx.Module):
 
     def at_rest(self) -> "State":
         """The same configuration without velocities."""
-        return self.replace(base_twist=jnp.zeros(6), v=jnp.zeros_like(self.v))
+        return self.replace(base_twist=zeros(6), v=zeros(np.shape(self.v)))
 
 
 class Acceleration(eqx.Module):
@@ -58,23 +61,30 @@ class Acceleration(eqx.Module):
 
     @staticmethod
     def zero(nv: int) -> "Acceleration":
-        return Acceleration(jnp.zeros(6), jnp.zeros(nv))
+        return Acceleration(zeros(6), zeros(nv))
 
     @property
     def whole(self) -> Float[Array, "n"]:
         """(6 + nv,): of the base and of the coordinates."""
-        return jnp.concatenate([self.base, self.v])
+        return joined(self.base, self.v)
 
 
 def configuration(topology: Topology, x: Float[Array, "nv"]) -> Float[Array, "nq"]:
     """Configuration q of reported coordinates (rotation vectors for spherical and free joints)."""
     if topology.adds:
         return x
+    return _configuration(topology, x) if is_traced(x) else _configuration_of(topology, x)
+
+
+def _configuration(topology: Topology, x: Array) -> Array:
     q, v = topology.vector_places
     out = jnp.zeros(topology.nq).at[q].set(x[v])
     for chart, iq, iv in topology.curved:
         out = out.at[iq].set(jax.vmap(chart.from_x)(x[iv]))
     return out
+
+
+_configuration_of = quickly_compiled(_configuration)
 
 
 def reported_position(topology: Topology, q: Float[Array, "nq"]) -> Float[Array, "nv"]:

@@ -2,7 +2,6 @@
 
 from typing import Any
 
-import jax.numpy as jnp
 from jaxtyping import Float
 
 from undula.core.arrays import Array
@@ -25,9 +24,7 @@ class Coupling(RowModel):
             raise ModelError(
                 f"the coupling '{name}' has the coordinates {', '.join(self.coordinates)}; name each only once."
             )
-        self.coefficients = jnp.asarray(
-            as_vector(coefficients, len(self.coordinates), f"coefficients of the coupling '{name}'")
-        )
+        self.coefficients = as_vector(coefficients, len(self.coordinates), f"coefficients of the coupling '{name}'")
         self.offset = as_vector(offset, 0, f"offset of the coupling '{name}'")
 
     def gap(self, at: View) -> Float[Array, "1"]:

@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float
 
-from undula.core.arrays import Array
+from undula.core.arrays import Array, as_array
 from undula.core.errors import ModelError, as_vector, is_traced, numbers, shown
 
 
@@ -52,4 +52,4 @@ def _checked(value: Any, what: str, allowed: str, good: Callable[[Any], Any]) ->
     """The value as an array, refused if it is out of range; traced values are not checked."""
     if not is_traced(value) and not np.all(good(numbers(value, what))):
         raise ModelError(f"{what} = {shown(value)}; it must be {allowed}.")
-    return jnp.asarray(value, dtype=float)
+    return as_array(value)

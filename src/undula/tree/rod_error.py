@@ -11,7 +11,7 @@ from undula.joints.rod.pieces import refuse_overwound
 from undula.model.arguments import checked
 from undula.model.state import State
 from undula.model.system import System
-from undula.numerics.quick import quickly_compiled
+from undula.numerics.programs import quickly_compiled
 
 
 class SpatialError(NamedTuple):

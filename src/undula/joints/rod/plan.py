@@ -9,6 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from undula.core.arrays import any_traced, stacked
 from undula.core.errors import ModelError, as_vector, function_of, instance, is_traced, positive, reason, shown, whole
 from undula.core.shapes import ALONG_X, Shape
 from undula.joints.rod.basis import COMPONENTS, bases, components
@@ -22,6 +23,7 @@ from undula.joints.rod.rod import Rod
 from undula.joints.rod.sections import Rectangle, Section
 from undula.joints.rod.shape import RodShape
 from undula.laws.law import Law
+from undula.numerics.programs import quickly_compiled
 
 MOST_NODES = 2000  # of a rod: the points of its quadrature are eigenvalues of a matrix of this size
 MOST_NUMBERS = 1_000_000  # nodes times coordinates: each node stores the strain that each coordinate causes
@@ -137,16 +139,16 @@ class RodPlan:
         """The motion of an imposed strain field."""
         if self.rod.strain is None:
             return None
-        X = jnp.asarray(self.places.reshape(-1) * self.rod.length)
+        X = self.places.reshape(-1) * self.rod.length
         self._check_field(X)
-        return StrainField(self.rod.strain, X, jnp.asarray(self._reference(self.places.reshape(-1))), self.strains)
+        return StrainField(self.rod.strain, X, self._reference(self.places.reshape(-1)), self.strains)
 
     def _check_field(self, X: Any) -> None:
         """Rejects an imposed field of the wrong shape, or with strains that the rod does not have."""
         what, strain = f"strain of the rod '{self.name}'", self.rod.strain
         assert strain is not None
         try:
-            shape = jax.eval_shape(lambda: jnp.asarray(strain(X[0], jnp.zeros(())), dtype=float)).shape
+            shape = jax.eval_shape(lambda X, t: jnp.asarray(strain(X, t), dtype=float), X[0], np.zeros(())).shape
         except Exception as error:
             raise ModelError(f"{what} cannot be computed: {reason(error)}.") from error
         if shape != (6,):
@@ -154,7 +156,7 @@ class RodPlan:
         if is_traced(X):
             return
         blocked = [c for c in range(6) if c not in self.strains]
-        values = np.array([np.asarray(strain(x, jnp.zeros(()))) for x in (X[0], X[-1])])
+        values = np.asarray(_strains_at(strain, X[[0, -1]], np.zeros(())))
         away = np.abs(values - np.asarray(self._reference(self.places.reshape(-1)))[[0, -1]])[:, blocked]
         if blocked and away.max() > 1e-12:
             names = ", ".join(COMPONENTS[c] for c in blocked)
@@ -240,7 +242,7 @@ class RodPlan:
     def _reference(self, s: np.ndarray) -> Any:
         """(points, 6) stress-free strains."""
         if callable(self.rod.reference):
-            found = [jnp.asarray(self.rod.reference(x * self.rod.length), dtype=float) for x in s]
+            found = [self.rod.reference(x * self.rod.length) for x in s]
             return self._stretched(_stack(found, 6, f"reference of the rod '{self.name}'"))
         value = self._stretched(as_vector(self.rod.reference, 6, f"reference of the rod '{self.name}'"))
         return jnp.broadcast_to(value, (len(s), 6)) if is_traced(value) else np.tile(value, (len(s), 1))
@@ -384,9 +386,9 @@ class RodPlan:
 
 
 def _stack(rows: Sequence[Any], size: int, what: str) -> Any:
-    if any(is_traced(x) for x in rows):
-        return jnp.stack(rows)
-    return np.array([as_vector(np.asarray(x), size, what) for x in rows])
+    if any_traced(rows):
+        return stacked(rows)
+    return np.array([as_vector(x, size, what) for x in rows])
 
 
 def _check_functions(rod: Rod, what: str) -> None:
@@ -401,6 +403,12 @@ def _check_functions(rod: Rod, what: str) -> None:
         function_of(rod.strain, ("X", "t"), f"strain of {what}")
 
 
+@quickly_compiled
+def _strains_at(field: Any, X: Any, t: Any) -> Any:
+    """(points, 6) strains of an imposed field."""
+    return jax.vmap(lambda X: jnp.asarray(field(X, t), dtype=float))(X)
+
+
 def pack(plans: Sequence[RodPlan], links: Sequence[tuple[int, ...]], driven: Sequence[bool]) -> tuple[RodGroup, ...]:
     """Groups of rods of the same shape; `links`: of each rod's nodes; `driven`: whether all of its coordinates are."""
     sorted_: dict[Any, list[Any]] = {}
@@ -412,7 +420,7 @@ def pack(plans: Sequence[RodPlan], links: Sequence[tuple[int, ...]], driven: Seq
         sorted_.setdefault(kind, []).append((plan.packed(), mine, own, k))
     groups = []
     for (*_, strains, present), members in sorted_.items():
-        arrays = {key: joined([m[0][key] for m in members]) for key in members[0][0]}
+        arrays = {key: stacked([m[0][key] for m in members]) for key in members[0][0]}
         places: dict[str, Any] = dict(links=tuple(m[1] for m in members), coordinates=tuple(m[2] for m in members))
         rods = tuple(m[3] for m in members)
         groups.append(
@@ -431,10 +439,3 @@ def pack(plans: Sequence[RodPlan], links: Sequence[tuple[int, ...]], driven: Seq
             )
         )
     return tuple(groups)
-
-
-def joined(parts: Sequence[Any]) -> Any:
-    """Arrays stacked along a new first axis; by NumPy where possible."""
-    if any(is_traced(x) for x in parts):
-        return jnp.stack([jnp.asarray(x, dtype=float) for x in parts])
-    return jnp.asarray(np.stack([np.asarray(x, dtype=float) for x in parts]))
