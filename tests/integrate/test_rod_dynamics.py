@@ -12,7 +12,8 @@ from numpy.testing import assert_allclose
 import undula as un
 from undula import gallery
 from undula.balance.coupling import pattern
-from undula.numerics.quick import quick_options, quickly_compiled
+from undula.numerics.programs import quickly_compiled
+from undula.numerics.quick import quick_options
 
 METHODS = (
     un.integrators.Newmark(),

@@ -18,7 +18,8 @@ from undula.gallery import bicycle_whipple as whipple
 from undula.gallery.catalogue import description
 from undula.model.prepare import prepare
 from undula.model.state import displaced
-from undula.numerics.quick import quick_options, quickly_compiled
+from undula.numerics.programs import quickly_compiled
+from undula.numerics.quick import quick_options
 from undula.numerics.row_space import decompose
 from undula.tree.snapshot import place
 
