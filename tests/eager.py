@@ -1,4 +1,4 @@
-"""Counts what JAX does outside compiled functions: compilations, and operations evaluated one by one."""
+"""Counts what JAX does: compilations, operations outside compiled functions, and the programs that undula uses."""
 
 import traceback
 from collections import Counter
@@ -11,6 +11,7 @@ import jax
 from jax._src import core, pjit
 
 import undula
+from undula.numerics.programs import Program
 
 COMPILED = "/jax/core/compile/backend_compile_duration"
 SOURCE = str(Path(undula.__file__).parent)
@@ -18,11 +19,15 @@ MADE_FOR_TRACES = ("lie", "numerics")  # rooms of functions that are compiled on
 
 
 class Counts:
-    """Compilations and eager operations, each by the line of undula that caused it."""
+    """Compilations and eager operations, each by the line of undula that caused it; names of the programs used.
+
+    Programs are counted whether they are compiled, loaded from a file or known already; the others depend on that.
+    """
 
     def __init__(self) -> None:
         self.compilations: Counter[str] = Counter()
         self.operations: Counter[str] = Counter()
+        self.programs: dict[Any, str] = {}
 
     @property
     def compiled(self) -> int:
@@ -35,13 +40,16 @@ class Counts:
     def __str__(self) -> str:
         both = (("compiled", self.compilations), ("eager   ", self.operations))
         rows = [f"{n:5d} {what} {line}" for what, found in both for line, n in found.most_common()]
-        return "\n".join([f"{self.compiled} compilations, {self.eager} eager operations", *rows])
+        rows += [f"      program  {name}" for name in self.programs.values()]
+        return "\n".join(
+            [f"{self.compiled} compilations, {self.eager} eager operations, {len(self.programs)} programs", *rows]
+        )
 
 
 def _line() -> str:
     """The innermost line of undula on the stack."""
     for frame in reversed(traceback.extract_stack()):
-        if frame.filename.startswith(SOURCE) and "/numerics/quick" not in frame.filename:
+        if frame.filename.startswith(SOURCE) and "/numerics/" not in frame.filename:
             return f"{frame.filename[len(SOURCE) + 1 :]}:{frame.lineno}"
     return "elsewhere"
 
@@ -69,6 +77,7 @@ def counted() -> Iterator[Counts]:
     """Counts until the end of the block. Operations that JAX has seen before are counted, too, but compile nothing."""
     counts = Counts()
     operate, call, fast = core.EvalTrace.process_primitive, pjit._run_python_pjit, pjit._get_fastpath_data
+    look_up = Program._known
     inside = [False]
 
     def noted(what: str, own: bool, work: Callable[[], Any]) -> Any:
@@ -90,13 +99,19 @@ def counted() -> Iterator[Counts]:
         own = _is_own(p.params) or not core.trace_state_clean()  # then it becomes a primitive, noted above
         return noted(p.params["name"], own, lambda: call(p, *args))
 
+    def known(self: Any, key: Any) -> Any:
+        counts.programs.setdefault((id(self), key), self.name + (" (quick)" if self.quick else ""))
+        return look_up(self, key)
+
     pjit._cpp_pjit_cache_fun_only.clear()  # else functions called before would not be seen
     pjit._cpp_pjit_cache_explicit_attributes.clear()
     core.EvalTrace.process_primitive, pjit._run_python_pjit = process_primitive, run
     pjit._get_fastpath_data = lambda *_, **__: None
+    Program._known = known  # type: ignore[method-assign]
     _listening.append(counts)
     try:
         yield counts
     finally:
         _listening.pop()
         core.EvalTrace.process_primitive, pjit._run_python_pjit, pjit._get_fastpath_data = operate, call, fast
+        Program._known = look_up  # type: ignore[method-assign]

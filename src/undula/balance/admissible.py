@@ -1,12 +1,13 @@
 """Making a state satisfy its constraints before a run: closing the gaps, finding admissible velocities."""
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax.numpy as jnp
 import numpy as np
 
-from undula.balance.look import closing_step, hold, settle
+from undula.balance.look import closing_step, hold
 from undula.balance.rows import has_gaps
+from undula.core.arrays import Array, known
 from undula.core.errors import UndulaError, whole
 from undula.model.arguments import checked, refuse_infinite_state
 from undula.model.prepare import prepare
@@ -19,40 +20,49 @@ COMPATIBLE = 1e-7  # tolerance on the rows for a compatible driven motion [m/s o
 GOOD = 1e-9  # a gap that is accepted if it cannot be reduced any further [m or rad]
 RETRIES = 4  # other starts
 SHAKE = 0.1  # by how much they differ [m or rad]
-SHORT = 0.3  # largest step from them [m or rad]
+SHORT = 0.3  # largest step from them [m or rad]: near a singular state, a full one would turn joints several times
+FAR = 1e300  # no limit
 TURNS = ("rx", "ry", "rz", "tilt_x", "tilt_y", "square")  # rows of constraints that measure rotations
 NEARBY = 1e-4  # time after a singular start at which its limit is evaluated [s]
 
 
-@quickly_compiled
-def _gaps(system: System, state: State, t: Any):
-    held = hold(prepare(system), t, state)
-    at = held.snap.state
-    left = held.rows.A @ at.velocity + held.rows.driven
-    return at, held.rows.gap, left, held.space.rank, held.space.left
+class Instant(NamedTuple):
+    """A state whose velocities satisfy the rows, and these rows: A u + `driven` = 0, of a rank.
+
+    `gap`: position residuals; `left`: what remains of the rows; `kernel`: left kernel of A; `closer`: the state after one
+    Newton step that closes the gaps.
+    """
+
+    state: State
+    A: Array
+    driven: Array
+    gap: Array
+    left: Array
+    rank: Array
+    kernel: Array
+    closer: State
 
 
-@quickly_compiled
-def _ahead(system: System, state: State, moved: State, t: Any, ahead: Any):
-    """State with its velocities, and rank, after moving for a time `ahead` [s] with the velocities of `moved`."""
-    at = displaced(system.topology, state, ahead * moved.velocity)
-    held = hold(prepare(system), t + ahead, at.with_velocity(moved.velocity))
-    return held.snap.state, held.space.rank
-
-
-@quickly_compiled
-def _closer(system: System, state: State, t: Any) -> State:
-    return settle(prepare(system), t, state)
-
-
-@quickly_compiled
-def _a_little_closer(system: System, state: State, t: Any) -> State:
-    """The same, by at most `SHORT` in each coordinate: near a singular state, the full step would turn joints several times."""
+@quickly_compiled(nameless=True)
+def _instant(system: System, state: State, moved: State, t: Any, ahead: Any, short: Any) -> Instant:
+    """The instant that follows a state in a time `ahead` [s] with the velocities of `moved`; `short`: the largest step of a
+    coordinate that closes gaps [m or rad]."""
     prepared = prepare(system)
-    held = hold(prepared, t, state)
-    step = closing_step(prepared, held)
-    far = jnp.abs(step[6:]).max(initial=0.0)
-    return displaced(system.topology, held.snap.state, step * jnp.where(far > SHORT, SHORT / far, 1.0))
+    at = displaced(system.topology, state, ahead * moved.velocity)
+    held = hold(prepared, t + ahead, at.with_velocity(moved.velocity))
+    at, rows = held.snap.state, held.rows
+    left = rows.A @ at.velocity + rows.driven
+    closer = at
+    if has_gaps(system.ideal):
+        step = closing_step(prepared, held)
+        far = jnp.abs(step[6:]).max(initial=0.0)
+        closer = displaced(system.topology, at, step * jnp.where(far > short, short / jnp.maximum(far, short), 1.0))
+    return Instant(at, rows.A, rows.driven, rows.gap, left, held.space.rank, held.space.left, closer)
+
+
+def instant(system: System, state: State, t: float, short: float = np.inf) -> Instant:
+    """A state at time t [s]. All questions about it are answered by one program."""
+    return _instant(system, state, state, np.asarray(float(t)), np.zeros(()), np.asarray(min(short, FAR)))
 
 
 @checked
@@ -61,39 +71,38 @@ def assemble(system: System, state: State, t: float = 0.0, iterations: int = 60)
 
     Driven coordinates are set by their laws at time t [s]. Raises `UndulaError` with the remaining gaps if they do not close.
     """
-    time = jnp.asarray(float(t))
     if not has_gaps(system.ideal):
         return state
     refuse_infinite_state(state, "the initial")
     whole(iterations, "iterations", at_least=1)
-    best, size = _assembled(system, state, time, iterations, _closer)
+    best, size = _assembled(system, state, t, iterations)
     for k in range(RETRIES):  # a singular start, such as a straight chain, may be a dead end of Newton's method
         if size < GOOD:
             return best
-        other, left = _assembled(system, _shaken(system, state, k), time, iterations, _a_little_closer)
+        other, left = _assembled(system, _shaken(system, state, k), t, iterations, SHORT)
         best, size = (other, left) if left < GOOD else (best, size)
     if size < GOOD:
         return best
-    _, gap, _, _, kernel = _gaps(system, best, time)
+    here = instant(system, best, t)
     raise UndulaError(
-        f"the system '{system.name}' cannot be assembled: {_worst(system, gap, kernel)} (m or rad) remain open, also from "
-        f"{RETRIES} other starts nearby; {_remedy(system, gap)}."
+        f"the system '{system.name}' cannot be assembled: {_worst(system, here.gap, here.kernel)} (m or rad) remain open, also "
+        f"from {RETRIES} other starts nearby; {_remedy(system, here.gap)}."
     )
 
 
-def _assembled(system: System, state: State, time: Any, iterations: int, closer: Any) -> tuple[State, float]:
-    """The best state that Newton's method finds, and its largest gap; `closer` makes a step."""
+def _assembled(system: System, state: State, t: float, iterations: int, short: float = np.inf) -> tuple[State, float]:
+    """The best state that Newton's method finds with steps of at most `short` in each coordinate, and its largest gap."""
     best, size = state, np.inf
     for _ in range(iterations):
-        _, gap, _, _, _ = _gaps(system, state, time)
-        gap = np.abs(np.asarray(gap))
+        here = instant(system, state, t, short)
+        gap = np.abs(np.asarray(here.gap))
         if not np.all(np.isfinite(gap)):
             break
         if gap.max() < size:
             best, size = state, float(gap.max())
         if size < CLOSED:
             break
-        state = closer(system, state, time)
+        state = here.closer
     return best, size
 
 
@@ -102,7 +111,12 @@ def _shaken(system: System, state: State, k: int) -> State:
     which = system.topology.unknown[system.topology.unknown >= 6]
     step = np.zeros(6 + system.nv)
     step[which] = SHAKE * (k + 1) * np.random.default_rng(k).uniform(-1, 1, len(which))
-    return displaced(system.topology, state, jnp.asarray(step))
+    return _moved(system, state, step)
+
+
+@quickly_compiled(nameless=True)
+def _moved(system: System, state: State, step: Any) -> State:
+    return displaced(system.topology, state, step)
 
 
 def _remedy(system: System, gap: Any) -> str:
@@ -120,9 +134,9 @@ def _remedy(system: System, gap: Any) -> str:
 
 def violated_rows(system: System, state: State, t: Any) -> str:
     """The rows that a state violates most, in position or velocity, and by how much."""
-    _, gap, left, _, kernel = _gaps(system, state, jnp.asarray(float(t)))
-    gap, left = np.asarray(gap), np.asarray(left)
-    return _worst(system, np.where(np.abs(gap) > np.abs(left), gap, left), kernel)
+    here = instant(system, state, float(t))
+    gap, left = np.asarray(here.gap), np.asarray(here.left)
+    return _worst(system, np.where(np.abs(gap) > np.abs(left), gap, left), here.kernel)
 
 
 def _worst(system: System, left: Any, kernel: Any) -> str:
@@ -145,7 +159,8 @@ def admissible(system: System, state: State, t: float = 0.0) -> State:
     if not system.ideal:
         return state
     state = assemble(system, state, t)
-    held, _, left, rank, kernel = _gaps(system, state, jnp.asarray(float(t)))
+    here = instant(system, state, t)
+    held, left, rank, kernel = here.state, here.left, here.rank, here.kernel
     worst = np.abs(np.asarray(left)).max()
     scale = 1 + np.abs(np.asarray(held.v)).max(initial=0.0) + np.abs(np.asarray(held.base_twist)).max()
     if worst > COMPATIBLE * scale and not system.least_squares:
@@ -155,7 +170,7 @@ def admissible(system: System, state: State, t: float = 0.0) -> State:
         )
     ahead = [_limit(system, held, t, k * NEARBY) for k in (1, 2)]
     if int(rank) < min(int(r) for _, r in ahead):
-        held = held.with_velocity(2 * ahead[0][0].velocity - ahead[1][0].velocity)
+        held = held.with_velocity(2 * known(ahead[0][0]).velocity - known(ahead[1][0]).velocity)
     return held
 
 
@@ -163,5 +178,6 @@ def _limit(system: System, state: State, t: float, ahead: float) -> tuple[State,
     """Velocities a time `ahead` [s] later, and the rank there."""
     moved, rank = state, 0
     for _ in range(4):
-        moved, rank = _ahead(system, state, moved, jnp.asarray(float(t)), jnp.asarray(ahead))
+        found = _instant(system, state, moved, np.asarray(float(t)), np.asarray(ahead), np.asarray(FAR))
+        moved, rank = found.state, found.rank
     return moved, rank

@@ -22,6 +22,7 @@ from undula.balance.implicit_equilibrium import (
     without_derivative,
 )
 from undula.balance.rows import rows_of
+from undula.core.arrays import known, namespace
 from undula.core.errors import UndulaError
 from undula.joints.rod.pieces import refuse_overwound
 from undula.model.arguments import checked, refuse_infinite_state
@@ -31,7 +32,7 @@ from undula.model.system import System
 from undula.numerics.newton import columns_of
 from undula.numerics.programs import compiled, quickly_compiled
 from undula.numerics.row_space import TOLERANCE
-from undula.tree.driven import driven_motion
+from undula.tree.driven import driven_motion, driven_state
 from undula.tree.snapshot import place, stand
 
 # Scale of the efforts where they nearly vanish: this fraction of those of a large displacement. With the default tolerance, a
@@ -159,10 +160,10 @@ def _differentiable(system: System, start: State, found: State, t: Any):
 
 
 def _found(system: System, state: State | None, t: Any, tolerance: float, max_iterations: int) -> Equilibrium:
-    time = jnp.asarray(float(t))
+    time = np.asarray(float(t))
     start = system.state() if state is None else state
     refuse_infinite_state(start, f"the start of the equilibrium of '{system.name}':")
-    start = driven_motion(system, time, start)[0]
+    start = driven_state(system, time, start)
     refuse_overwound(
         system.rods,
         system.labels.rods,
@@ -198,7 +199,7 @@ def _found(system: System, state: State | None, t: Any, tolerance: float, max_it
 
 def _increase(system: System, time: Any, tolerance: float) -> Equilibrium:
     """The equilibrium reached by increasing the load from zero in adaptive steps."""
-    bare = driven_motion(system, time, system.state())[0]
+    bare = driven_state(system, time, system.state())
     at, done, step, count = bare, 0.0, 0.02, 0
     while True:
         part = min(1.0, done + step)
@@ -217,10 +218,10 @@ def _newton(
 ) -> Equilibrium:
     """Newton's method with a line search on the residual; with `descend`, away from unstable equilibria."""
 
-    ranges = np.asarray(_ranges(system))
+    ranges = _ranges(known(system))
 
     def look(state):
-        r, K, size, A, gap, reactions = (np.asarray(x) for x in _balance(system, state, t, jnp.asarray(part)))
+        r, K, size, A, gap, reactions = (np.asarray(x) for x in _balance(system, state, t, np.asarray(part)))
         scale = max(size, STRESS_FREE * (np.abs(K) @ ranges).max(initial=0.0)) or 1.0
         left = max(np.abs(r).max(initial=0.0) / scale, np.abs(gap).max(initial=0.0))
         return _Point(state, left if np.isfinite(left) else np.inf, r, K, A, gap, reactions)
@@ -238,7 +239,7 @@ def _newton(
         step = closing + Z @ along
         fraction = 1.0
         while fraction > 1e-3:
-            new = look(_moved(system, at.state, jnp.asarray(fraction * step)))
+            new = look(_moved(system, at.state, fraction * step))
             if new.left < np.inf:
                 slope, before = new.r @ (Z @ along), force @ along
                 if (slope <= 0.5 * abs(before)) if downhill else (new.left < (1 - 1e-4 * fraction) * at.left):
@@ -256,13 +257,14 @@ def _newton(
 
 def _ranges(system: System) -> Any:
     """Typical large values of the unknowns, in their own units: a radian, the system's length, or one over that length."""
-    parts = [jnp.zeros(1), jnp.linalg.norm(jnp.asarray(system.joint_position), axis=1)]
-    parts += [jnp.asarray(g.steps).sum(1) for g in system.rods]
-    largest = jnp.concatenate(parts).max()
-    size = jnp.where(largest > 0, largest, 1.0)
+    xp = namespace(system)
+    parts = [xp.zeros(1), xp.linalg.norm(system.joint_position, axis=1)]
+    parts += [g.steps.sum(1) for g in system.rods]
+    largest = xp.concatenate(parts).max()
+    size = xp.where(largest > 0, largest, 1.0)
     by_unit = {"m": size, "1/m": 1 / size}
     units = ("m",) * 3 + ("rad",) * 3 + system.labels.units
-    return jnp.asarray([by_unit.get(units[k], 1.0) for k in system.topology.unknown])
+    return xp.asarray([by_unit.get(units[k], 1.0) for k in system.topology.unknown])
 
 
 class _Point(NamedTuple):
@@ -290,4 +292,4 @@ def _directions(A: np.ndarray, gap: np.ndarray) -> tuple[np.ndarray, np.ndarray]
 @checked
 def tangent_stiffness(system: System, state: State, t: float = 0.0) -> Equilibrium:
     """The state as given, balanced or not, with its residual, its tangent stiffness and the smallest eigenvalue of that."""
-    return _newton(system, state, jnp.asarray(float(t)), 1.0, 1.0, 0)
+    return _newton(system, state, np.asarray(float(t)), 1.0, 1.0, 0)

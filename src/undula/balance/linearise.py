@@ -53,7 +53,7 @@ def linearise(system: System, state: State, t: float = 0.0, keep: Sequence[str] 
     which = system.topology.unknown
     n = len(which)
     keep = None if keep is None else names_of(keep, "keep")
-    gaps, A, F, D, Dz = (np.asarray(x) for x in _derivatives(system, state, jnp.asarray(float(t))))
+    gaps, A, F, D, Dz = (np.asarray(x) for x in _derivatives(system, state, np.asarray(float(t))))
     T, H, m = _kernel(gaps), _kernel(A), Dz.shape[1]
     # admissible deviations: T of the configuration, with the velocities that follow from it, H of the velocities, all of z
     B = np.zeros((2 * n + m, T.shape[1] + H.shape[1] + m))

@@ -69,5 +69,5 @@ def separated(system: System, state: State, max_iterations: int = 50) -> State:
             break
         move = np.linalg.solve(U, -left[:-1] / left[-1])
         move *= min(1.0, FARTHEST / np.abs(move).max())  # beyond, the linearised gaps are inaccurate
-        state = _moved(system, state, jnp.asarray(move))
+        state = _moved(system, state, move)
     raise UndulaError(f"'{system.name}' cannot be separated: a contact stays {-gap.min():.3g} m deep.")

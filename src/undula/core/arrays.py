@@ -49,6 +49,15 @@ def joined(*parts: Any) -> Any:
     return (jnp if any_traced(parts) else np).concatenate(parts)
 
 
+def with_entry(array: Any, k: int, value: Any) -> Any:
+    """A copy of an array with another entry k; of NumPy, unless it or the value is traced."""
+    if any_traced(array, value):
+        return jnp.asarray(array).at[k].set(value)
+    out = np.array(array)
+    out[k] = value
+    return out
+
+
 def on_device(tree: Any) -> Any:
     """The same with JAX arrays for NumPy arrays, in one transfer and without compiling anything."""
     leaves, structure = jax.tree.flatten(tree)

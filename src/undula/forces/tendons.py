@@ -13,7 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float
 
-from undula.core.arrays import Array, as_array, namespace, zeros
+from undula.core.arrays import Array, as_array, known, namespace, zeros
 from undula.core.errors import ModelError, as_vector, function_of, is_traced, positive, real, reason
 from undula.core.startup import UndulaWarning
 from undula.elements.along import Along, SectionView
@@ -108,7 +108,7 @@ def _line(routing: Any, X: Any) -> tuple[Float[Array, "2"], Float[Array, "2"]]:
     """Position of a line in the section at X, and its derivative by X."""
     if not callable(routing):
         return as_array(routing), zeros(2)
-    return _curve(routing, X) if is_traced(X) else _curve_at(routing, np.asarray(X))
+    return _curve(routing, X) if is_traced(X) else known(_curve_at(routing, np.asarray(X)))
 
 
 def _curve(routing: Any, X: Any) -> tuple[Float[Array, "2"], Float[Array, "2"]]:

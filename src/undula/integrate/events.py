@@ -22,6 +22,7 @@ from undula.balance.reduced import least_impulse, reduced_accelerations
 from undula.balance.rows import rows_of
 from undula.balance.solution import with_efforts
 from undula.balance.views import memory_of, views
+from undula.core.arrays import as_array, known, namespace
 from undula.core.errors import UndulaError, is_traced
 from undula.elements.element import changed
 from undula.elements.view import View
@@ -86,13 +87,13 @@ class Watch(eqx.Module):
         snap = moved(prepared, held)
         return with_efforts(prepared, held, snap, reduced_accelerations(prepared, held, snap))[0].reactions
 
-    def crossed(self, before: Array, after: Array) -> Bool[Array, "events"]:
+    def crossed(self, before: Any, after: Any) -> Bool[Array, "events"]:
         """Which values have reached zero between two instants."""
         n = len(self.switches)
-        a, b = before[:n], after[:n]
-        switched = ((a > 0) & (b <= 0)) | ((a <= 0) & (b < jnp.minimum(a, -SETTLED)))
+        xp, a, b = namespace(before, after), before[:n], after[:n]
+        switched = ((a > 0) & (b <= 0)) | ((a <= 0) & (b < xp.minimum(a, -SETTLED)))
         ended = (before[n:] * after[n:] < 0) | ((before[n:] != 0) & (after[n:] == 0))
-        return jnp.concatenate([switched, ended])
+        return xp.concatenate([switched, ended])
 
 
 def _one(prepared: Prepared, snap: Any, x: Switch) -> tuple[Any, View]:
@@ -225,8 +226,8 @@ def switch(system: System, state: State, t: Any = 0.0, on: Any = (), off: Any = 
     Raises `UndulaError` if a gap of a row that is switched on is not closed.
     """
     new = changed(system.with_rows(on, off), switches=())
-    engaged = jnp.maximum(new.on - system.on, 0.0)
-    jump = jump_onto(new, jnp.asarray(t, dtype=float), state, engaged)
+    on, before = known((new.on, system.on))
+    jump = jump_onto(new, as_array(t), state, namespace(on, before).maximum(on - before, 0.0))
     if not is_traced(jump.gaps):
         why = left_open(new, t, jump)
         if why:
@@ -254,9 +255,9 @@ def located(
     state, carry = at.now.state, at.now.carry
 
     def values(h: float) -> np.ndarray:
-        return np.asarray(_short_step(system, state, carry, jnp.asarray(t), jnp.asarray(h), method, watch)[3])
+        return np.asarray(_short_step(system, state, carry, np.asarray(t), np.asarray(h), method, watch)[3])
 
-    hit = np.asarray(watch.crossed(jnp.asarray(before), jnp.asarray(values(dt))))
+    hit = np.asarray(watch.crossed(before, values(dt)))
     n = len(watch.switches)
     late = hit & (np.arange(len(hit)) < n) & (before <= 0)
     if late.any():  # it had crossed zero before it was watched
@@ -285,7 +286,7 @@ def short_step(
     """
     now = at.now
     state, carry, report, values = _short_step(
-        system, now.state, now.carry, jnp.asarray(t), jnp.asarray(h), method, watch
+        system, now.state, now.carry, np.asarray(t), np.asarray(h), method, watch
     )
     if not force and bool(watch.crossed(at.values, values).any()):
         return at, True

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import equinox as eqx
@@ -323,7 +324,7 @@ def _tables(members: Sequence[_Member], model: Model) -> tuple[Any, Any]:
         def at(X, element=element, plan=plan):
             return element.tabulate(X, plan)
 
-        gauss.append(_each(lambda X, at=at: _each(at, X), group.gauss_abscissae[k]))
+        gauss.append(_each(partial(_each, at), group.gauss_abscissae[k]))
         nodes.append(_each(at, group.abscissae[k][1:]))
     return _stacked(gauss), _stacked(nodes)
 

@@ -9,11 +9,9 @@ import numpy as np
 from jaxtyping import Float
 
 from undula.core.arrays import Array, joined, zeros
-from undula.core.errors import is_traced
 from undula.elements.element import changed
 from undula.lie import se3, so3
 from undula.model.topology import Topology
-from undula.numerics.programs import quickly_compiled
 from undula.numerics.small import tmatvec
 
 
@@ -73,18 +71,17 @@ def configuration(topology: Topology, x: Float[Array, "nv"]) -> Float[Array, "nq
     """Configuration q of reported coordinates (rotation vectors for spherical and free joints)."""
     if topology.adds:
         return x
-    return _configuration(topology, x) if is_traced(x) else _configuration_of(topology, x)
-
-
-def _configuration(topology: Topology, x: Array) -> Array:
     q, v = topology.vector_places
+    if not isinstance(x, jax.Array):
+        known = zeros(topology.nq)
+        known[q] = x[v]
+        for chart, iq, iv in topology.curved:
+            known[iq] = [chart.from_x(own) for own in x[iv]]
+        return known
     out = jnp.zeros(topology.nq).at[q].set(x[v])
     for chart, iq, iv in topology.curved:
         out = out.at[iq].set(jax.vmap(chart.from_x)(x[iv]))
     return out
-
-
-_configuration_of = quickly_compiled(_configuration)
 
 
 def reported_position(topology: Topology, q: Float[Array, "nq"]) -> Float[Array, "nv"]:

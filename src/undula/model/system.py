@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float
 
-from undula.core.arrays import Array, any_traced, known, on_device, ones, stacked, zeros
+from undula.core.arrays import Array, known, on_device, ones, stacked, with_entry, zeros
 from undula.core.errors import UndulaError, a_name, is_traced, names_of, not_negative, positive, shown
 from undula.elements.element import Element, changed
 from undula.joints.rod.group import RodGroup
@@ -185,7 +185,7 @@ class System(eqx.Module):
                 not_negative(new, f"{key} of '{name}'")
             if numeric and key in form.positive:
                 positive(new, f"{key} of '{name}'")
-            form = changed(form, **{key: jax.tree.map(lambda a, b: _with_entry(a, k, b), old, new)})
+            form = changed(form, **{key: jax.tree.map(lambda a, b: with_entry(a, k, b), old, new)})
         groups = list(self.groups)
         groups[group] = changed(groups[group], form=on_device(form))
         return changed(self, groups=tuple(groups))
@@ -228,7 +228,7 @@ class System(eqx.Module):
         for x in self.switches:
             on = known(x.rule).on(t)
             for row in x.rows:
-                mask = _with_entry(mask, row, jnp.where(on, 1.0, 0.0) if is_traced(on) else float(on))
+                mask = with_entry(mask, row, jnp.where(on, 1.0, 0.0) if is_traced(on) else float(on))
         return changed(self, mask=on_device(mask))
 
     def with_reactions(self, rule: Least) -> "System":
@@ -322,15 +322,6 @@ def _index(names: tuple[str, ...], name: str, what: str) -> int:
     if name not in names:
         raise UndulaError(f"there is no {what} {shown(name)}; the names are {', '.join(names) or '(none)'}.")
     return names.index(name)
-
-
-def _with_entry(array: Any, k: int, value: Any) -> Any:
-    """A copy of an array with another entry k."""
-    if any_traced(array, value):
-        return jnp.asarray(array).at[k].set(value)
-    out = np.array(array)
-    out[k] = value
-    return out
 
 
 def _unit(quaternion: Array) -> Array:

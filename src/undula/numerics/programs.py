@@ -82,11 +82,12 @@ class Program:
 
     @functools.cached_property
     def _traced(self) -> Callable[..., Any]:
-        return eqx.filter_jit(self.function, inline=True)
+        jit: Any = eqx.filter_jit  # its stub lacks the options that it passes on to jax.jit
+        return jit(self.function, inline=True)
 
     @functools.cached_property
     def _elsewhere(self) -> Callable[..., Any]:
-        jit: Any = eqx.filter_jit  # its overloads lack `compiler_options`
+        jit: Any = eqx.filter_jit
         return jit(self.function, compiler_options=quick_options() if self.quick else {})
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
@@ -299,7 +300,8 @@ def _split(leaves: list[Any], tree: Any) -> tuple[list[Any], Any]:
     """The arrays among the arguments, and all else."""
     arrays = [x for x in leaves if _is_array(x)]
     kinds = tuple((x.shape, x.dtype) if _is_array(x) else (type(x), x) for x in leaves)
-    key = (tree, kinds, jax.config.jax_enable_x64)
+    config: Any = jax.config
+    key = (tree, kinds, config.jax_enable_x64)
     try:
         hash(key)
     except TypeError:
@@ -318,7 +320,7 @@ def _hashes(x: Any) -> bool:
 
 def _is_ahead() -> bool:
     """Whether programs are compiled ahead of their call: on one CPU device, without JAX's debugging switches."""
-    config = jax.config
+    config: Any = jax.config
     if (
         config.jax_default_device is not None
         or config.jax_disable_jit

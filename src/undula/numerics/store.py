@@ -56,7 +56,7 @@ def environment() -> str:
     package = Path(__file__).parents[1]
     for path in sorted(package.rglob("*.py")):
         one.update(str(path.relative_to(package)).encode() + b"\0" + path.read_bytes())
-    config = jax.config
+    config: Any = jax.config
     parts = (
         MAGIC,
         (jax.__version__, jaxlib.__version__, equinox.__version__, np.__version__, sys.version),
