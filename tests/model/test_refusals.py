@@ -182,6 +182,7 @@ def test_parameters_of_elements_keep_their_limits():
     for call, words in (
         (lambda: system.replace_element("spring", stiffness=-1.0), "stiffness of 'spring' = -1.0 is not allowed"),
         (lambda: system.replace_element("gravity", g=(0, 0, np.nan)), "g of 'gravity' = [0.0, 0.0, nan] is not finite"),
+        (lambda: system.replace_element("wheel", radius=0), "radius of 'wheel' = 0"),
         (lambda: system.replace_element(3, g=1), "name of an element = 3"),
         (lambda: system.with_rows(on=3), "rows to switch = 3; it must be a name"),
         (lambda: system.state([np.nan]), "position = [nan] is not finite"),

@@ -50,7 +50,7 @@ class Element(eqx.Module):
             if f.type is bool:
                 flag(getattr(self, f.name), f"{f.name} of {what}")
             elif f.name == "rod":
-                a_name(self.rod, f"rod of {what}")
+                a_name(getattr(self, f.name), f"rod of {what}")
 
     def __repr__(self) -> str:  # in one line, for error messages
         return eqx.tree_pformat(self, width=10_000)

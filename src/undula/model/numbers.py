@@ -32,7 +32,7 @@ def check_replaced(labels: Labels, key: str, new: Any, old: Any) -> None:
         names = {"mass": labels.bodies, "armature": labels.coordinates, "reaction_weights": labels.rows}[key]
         raise ModelError(f"{key} of '{_named(names, k)}' = {new[k]:g}; it must not be negative.")
     if key == "inertia":
-        for k in np.flatnonzero((new != old).any((1, 2))):
+        for k in np.flatnonzero((new != old).any((1, 2))).tolist():
             complaint = inertia_complaint(new[k])
             if complaint and not inertia_complaint(old[k]):
                 raise ModelError(f"inertia of body '{_named(labels.bodies, k)}' {complaint}")

@@ -50,6 +50,8 @@ class Wheel(RowModel):
     steered: bool = eqx.field(static=True)
     rolls: str = eqx.field(static=True)
 
+    positive = ("radius",)
+
     @classmethod
     def family(cls) -> str:
         return "wheel"
