@@ -76,11 +76,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
         if output.failed:
             give_up_output()
     if early.COMMAND:
-        if store := sys.modules.get("undula.numerics.store"):
-            store.finish()  # programs that are still being written
-        early.leave(
-            status
-        )  # also while optimised code is still being made: a later run makes it sooner than this one waits
+        for name in ("undula.integrate.tiers", "undula.numerics.store"):
+            if module := sys.modules.get(name):
+                module.finish()  # programs that are still being made, if it is worth it, or written
+        early.leave(status)
     sys.exit(status)
 
 

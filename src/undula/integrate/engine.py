@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     import xarray as xr
 
 CHUNK = 64  # samples: larger ones bring little, and a size that follows from the run would compile anew
-TELLING = 8  # samples: the duration of a smaller chunk says little about that of the run
+TELLING = 4  # samples: the duration of a smaller chunk says little about that of the run
 CHUNK_BYTES = 300_000  # XLA compiles a loop whole only while its buffers are small (see `core.startup`)
 UNFINISHED = "these are the samples of an unfinished run, which is still going on or was killed."
 
@@ -107,7 +107,7 @@ class Engine:
                 samples, records = jax.tree.map(lambda x, n=new: np.asarray(x)[:n], (samples, records))
                 spent = time.perf_counter() - at
                 pace.learn(spent)
-                if new >= TELLING or spent > AIM / 2:
+                if new >= TELLING or spent > AIM / 10:
                     self.tiers.consider(spent / new * (count - kept - new))
                 if kept + len(samples.t) == count and not ended:  # a multiple of dt may differ from it by rounding
                     samples = samples._replace(t=np.append(samples.t[:-1], self.t_end))
@@ -153,7 +153,7 @@ class Engine:
         samples = kept or SAMPLES.make(*look)
         self.tiers = self.loop(now, size)
         with phase("load" if self.tiers.kept and kept is not None else "compile"):
-            found = side_by_side([self.tiers.prepare, samples])
+            found = side_by_side([self.tiers.prepare, samples, _import_early])
         self.tiers.begin(found[0])
         self.look_at_samples = found[1]
         if self.method.wants_start():
@@ -242,6 +242,11 @@ def _begun(
     if samples_states:
         state = updated(prepare(system), t, state, 0.0)
     return state, method.init(system, t, state, found)
+
+
+def _import_early() -> None:
+    """What the end of a run needs and takes a quarter of a second to import, beside the compilation."""
+    import xarray  # noqa: F401
 
 
 def _sample_bytes(system: System) -> int:

@@ -1,13 +1,15 @@
 """Two tiers of a compiled loop: one that is ready soon, and one that is quick, made beside the run if it is long enough."""
 
 import threading
+import time
 from typing import Any
 
 from undula.numerics.programs import Program
 
-WORTH = 2.0  # optimised code is made if the rest of the run would take longer than this without it [s]
+WORTH = 4.0  # optimised code is made if the rest of the run would take longer than this without it [s]
 
 _beside: list[threading.Thread] = []
+_slow: list[float] = [0.0]  # seconds that the last run has spent without it
 
 
 class Tiers:
@@ -30,15 +32,18 @@ class Tiers:
         self._thread: threading.Thread | None = None
         self._ready: list[Program] = []
         self.call: Any = None
+        self._began = 0.0
 
     def begin(self, found: Any) -> None:
         """Uses what `prepare` returned."""
         self.call = found
+        self._began, _slow[0] = time.perf_counter(), 0.0
 
     def consider(self, left: float) -> None:
         """After each chunk: goes over to optimised code if it is ready; begins to make it if `left` [s] are worth it."""
         if self.best:
             return
+        _slow[0] = time.perf_counter() - self._began
         if self._ready:
             self.best, self.call = True, self._ready[0]
             self._traces.clear()
@@ -51,7 +56,8 @@ class Tiers:
         self._ready.append(self._optimised.make(*self._args)())
 
 
-def compiling() -> bool:
-    """Whether a program is still being compiled, although its run may have ended: ending the process now would abort it."""
-    _beside[:] = [x for x in _beside if x.is_alive()]
-    return bool(_beside)
+def finish() -> None:
+    """Before the process ends: waits for optimised code if the next run of the same kind would gain more than `WORTH`."""
+    if _slow[0] > WORTH:
+        for thread in _beside:
+            thread.join()
