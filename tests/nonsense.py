@@ -156,3 +156,37 @@ def model(rod: bool = True) -> un.Builder:
         reed = un.Rod(name="reed", section=CIRCLE, E=1e6, density=1e3, modes=1, nodes=3, strains=("Kz",))
         b.body("tip", "arm", reed)
     return b
+
+
+def beam(**arguments) -> un.System:
+    b = model(False)
+    un.flexible.add_beam(b, parent="arm", **arguments)
+    return b.build()
+
+
+def flexible(**arguments) -> un.System:
+    b = model(False)
+    un.flexible.add_flexible(b, parent="arm", **arguments)
+    return b.build()
+
+
+def reactions(rule=un.reactions.Least, **arguments) -> un.System:
+    given = arguments if rule is un.reactions.Least else {"limits": [rule(**arguments)]}
+    b = model(False)
+    b.add(R.PointOnPlane("row", "arm"))
+    return b.build().with_reactions(un.reactions.Least(**given))
+
+
+MORE = [
+    (beam, dict(name="b", length=1.0, bending=1.0, density=1.0, modes=2, nodes=5, damping=0.1, bends=(0, 1, 0),
+                basis="clamped")),
+    (flexible, dict(name="f", positions=[(0, 0, 0), (1, 0, 0)], masses=[1.0, 1.0], modes=[[(0, 0, 0.1), (0, 0, 1.0)]],
+                    stiffness=1.0, damping=0.1, position=(0, 0, 0), rotation=None)),
+    (un.flexible.clamped_modes, dict(count=2, length=1.0, nodes=5)),
+    (un.flexible.polynomial_modes, dict(count=2, length=1.0, nodes=5)),
+    (un.solids.box_inertia, dict(mass=1.0, size=(1.0, 1.0, 1.0))),
+    (un.solids.cylinder_inertia, dict(mass=1.0, radius=1.0, length=1.0, axis="x")),
+    (reactions, dict(reactions=1.0, power=0.1, wanted=[0.0], margin={"row": 1.0})),
+    (lambda **a: reactions(un.reactions.Bound, **a), dict(rows="row", low=-1.0, high=1.0)),
+    (lambda **a: reactions(un.reactions.Cone, **a), dict(normal="row", sideways="row", mu=0.5)),
+]  # fmt: skip

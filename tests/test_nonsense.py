@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import undula as un
-from nonsense import BASE, BODY, CONSTRUCTORS, CONTROLLERS, ELEMENTS, JOINTS, NONSENSE, model
+from nonsense import BASE, BODY, CONSTRUCTORS, CONTROLLERS, ELEMENTS, JOINTS, MORE, NONSENSE, model
 from undula.model.system import PARAMETERS
 
 pytestmark = pytest.mark.usefixtures("wrong_types")
@@ -69,12 +69,13 @@ FAMILIES = {
         for kind, good in CONTROLLERS
     ],
     "joints": [(kind, good, lambda _kind=kind, **a: jointed(_kind, a)) for kind, good in JOINTS],
+    "more": [(kind, good, kind) for kind, good in MORE],
     "bodies": [
         (bodied, {**BODY, "joint": un.Revolute((0, 0, 1))}, bodied),
         (based, BASE, based),
     ],
 }
-SHARE = {"constructors": 2400, "elements": 2200, "controllers": 300, "joints": 1500, "bodies": 700}
+SHARE = {"more": 700, "constructors": 2400, "elements": 2200, "controllers": 300, "joints": 1500, "bodies": 700}
 
 
 @pytest.mark.long
