@@ -6,7 +6,18 @@ import numpy as np
 import pytest
 
 import undula as un
-from undula.core.errors import as_vector, flag, function_of, names_of, not_negative, real, reason, shown, whole
+from undula.core.errors import (
+    as_vector,
+    flag,
+    function_of,
+    names_of,
+    not_negative,
+    positive,
+    real,
+    reason,
+    shown,
+    whole,
+)
 
 pytestmark = pytest.mark.usefixtures("wrong_types")
 
@@ -32,6 +43,18 @@ def test_vectors_of_all_kinds_are_accepted_alike():
 
 def test_traced_values_are_not_checked():
     jax.jit(lambda x: (real(x, "x", above=1.0), not_negative(x, "x"), as_vector(x, 0, "x")))(-1.0)
+
+
+def test_known_arrays_are_checked_while_something_else_is_traced():
+    one = jnp.asarray(1.0)
+
+    def f(x):
+        real(one, "one", 0.0, 2.0), whole(one, "one"), positive(one, "one"), not_negative(one, "one")
+        with pytest.raises(un.UndulaError, match=r"one = 1\.0 is not allowed"):
+            real(one, "one", above=1.0)
+        return x
+
+    jax.jit(f)(2.0)
 
 
 @pytest.mark.parametrize(

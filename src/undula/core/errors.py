@@ -104,7 +104,7 @@ def whole(value: Any, what: str, at_least: int = 0, at_most: int = 2**31 - 1) ->
     if is_traced(value):
         return value
     try:
-        good = _is_single(value) and bool(value == int(value) and at_least <= value <= at_most)
+        good = _is_single(value) and float(value) == int(value) and at_least <= int(value) <= at_most
     except (TypeError, ValueError, OverflowError):
         good = False
     if not good:
@@ -136,8 +136,9 @@ def real(
     if is_traced(value):
         return value
     try:
-        good = _is_single(value) and math.isfinite(value)
-        good = good and bool(low <= value <= high) and (above is None or bool(value > above))
+        # first a number of Python: where JAX traces something else, comparisons of its arrays are traced, too
+        x = float(value) if _is_single(value) else math.nan
+        good = math.isfinite(x) and low <= x <= high and (above is None or x > above)
     except (TypeError, ValueError, OverflowError):
         good = False
     if not good:
@@ -170,11 +171,10 @@ def positive(value: Any, what: str, unit: str = "") -> None:
     """Raises a `ModelError` unless a number is finite and positive; a traced one is not checked."""
     if is_traced(value):
         return
-    import numpy as np
-
     try:
-        good = not isinstance(value, bool | str) and bool(np.isfinite(value) and value > 0)
-    except (TypeError, ValueError):
+        x = float(value) if _is_single(value) else math.nan
+        good = math.isfinite(x) and x > 0
+    except (TypeError, ValueError, OverflowError):
         good = False
     if not good:
         raise ModelError(f"{what} = {shown(value)}{' ' if unit else ''}{unit}; it must be positive.")

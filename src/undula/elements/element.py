@@ -12,7 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from undula.core.arrays import Array
-from undula.core.errors import ModelError, a_name, flag, shown
+from undula.core.errors import ModelError, a_name, flag, instance, shown
 from undula.elements.observable import Observable
 from undula.elements.site import Found, Site, as_site
 from undula.elements.view import View
@@ -49,8 +49,8 @@ class Element(eqx.Module):
         for f in fields(self):
             if f.type is bool:
                 flag(getattr(self, f.name), f"{f.name} of {what}")
-            elif f.name == "rod":
-                a_name(getattr(self, f.name), f"rod of {what}")
+            elif f.type is str:
+                instance(getattr(self, f.name), str, f"{f.name} of {what}", "a name")
 
     def __repr__(self) -> str:  # in one line, for error messages
         return eqx.tree_pformat(self, width=10_000)
