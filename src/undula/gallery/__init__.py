@@ -58,6 +58,7 @@ NAMES = (
     "hopper",
     "climber",
     "skater",
+    "biped",
     "walker",
 )
 

@@ -22,7 +22,11 @@ def build(p: dict) -> Setup:
 
     def start(system: un.System) -> un.State:
         lying = aiko.lying(system, p)
-        return lying if un.contact.contact_gaps(system, lying).min() >= 0 else un.contact.separated(system, lying)
+        return (
+            lying
+            if np.asarray(un.contact.contact_gaps(system, lying)).min() >= 0
+            else un.contact.separated(system, lying)
+        )
 
     return Setup(system, start, t_end=p["duration"], dt=1 / 4000)
 

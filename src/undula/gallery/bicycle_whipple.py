@@ -4,6 +4,8 @@ Its upright straight running is the benchmark of Meijaard, Papadopoulos, Ruina a
 values the parameters have. That paper points z down; here z points up.
 """
 
+import functools
+
 import numpy as np
 
 import undula as un
@@ -107,6 +109,7 @@ def critical_speeds(system: un.System, p: dict) -> tuple[float, float]:
     """Speeds [m/s] above which weave is stable and capsize is not; NaN where there is none up to 20 m/s."""
     from scipy.optimize import brentq
 
+    @functools.cache  # both roots are sought at the same speeds first
     def coefficients(v):
         return np.poly(un.linearise(system, running(system, p, v), keep=LEAN_AND_STEER).matrix)
 
