@@ -15,8 +15,9 @@ from undula.integrate.events import Until, Watch, latched_at_start
 from undula.integrate.loop import usual_integrator
 from undula.integrate.method import Integrator
 from undula.integrate.progress import OnSamples
-from undula.integrate.start import Steps, check_gaps, check_led, check_state, check_times
+from undula.integrate.start import Steps, check_gaps, check_led, check_state, check_stiffness, check_times
 from undula.integrate.watched import WatchedEngine
+from undula.model.arguments import checked
 from undula.model.state import State
 from undula.model.system import System
 
@@ -50,6 +51,7 @@ class Run(eqx.Module):
         return self.status == "ok"
 
 
+@checked
 def run(
     system: System,
     state: State | None = None,
@@ -105,6 +107,7 @@ def run(
         state = admissible(system, state, t0)
         check_gaps(system, state)
         check_led(system, state, t0)
+        check_stiffness(system, state, method, steps.dt)
     halvings = HALVINGS if refine or (refine is None and dt is None) else 0
     watch = Watch(system.switches, until, None if until is None else system.labels)
     kind = Engine if watch.idle else WatchedEngine
