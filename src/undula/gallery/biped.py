@@ -225,11 +225,11 @@ SCENARIO = Scenario(
     summary="A driven biped skips: double support, single support, tiptoe and flight, and the class changes with them",
     source="004, remark 11 (robot, gait and numbers are ours)",
     parameters=(
-        Parameter("stride", 0.565, "m", "from one step to the next", low=0.556, high=0.58),
+        Parameter("stride", 0.565, "m", "from one step to the next", low=0.56, high=0.58),
         Parameter(
             "tiptoe", 0.02, "rad", "pitch of the foot that lands against the trunk, its toe down", low=0, high=0.05
         ),
-        Parameter("trunk_mass", 34.0, "kg", "mass of the trunk", low=0, open_low=True),
+        Parameter("trunk_mass", 34.0, "kg", "mass of the trunk", low=30, high=45),
         Parameter("steps", 3, "", "number of steps", low=1, high=100),
     ),
     build=build,
