@@ -69,7 +69,7 @@ def plan(p: dict) -> tuple[np.ndarray, np.ndarray]:
         (LAND, 0.3445, 0.822, 0.0, 0.85, -0.7215, 0.0, -2.0, 3.0, 0.0),
         (PERIOD, p["stride"] - 0.03, 0.8, 0.0, 0.5, 0.0, 0.0, *STILL),
     )
-    back, landed = p["stride"] - BEHIND, _on_toe(p["stride"], -p["tiptoe"])
+    back, landed = p["stride"] - BEHIND, _on_toe(p["stride"], -p["toe_down"])
     front = _through(
         (0.0, 0.0, ANKLE, 0.0, *STILL, *STILL),
         (OFF - 0.08, 0.0, ANKLE, 0.0, *STILL, *STILL),
@@ -227,7 +227,12 @@ SCENARIO = Scenario(
     parameters=(
         Parameter("stride", 0.565, "m", "from one step to the next", low=0.56, high=0.58),
         Parameter(
-            "tiptoe", 0.02, "rad", "pitch of the foot that lands against the trunk, its toe down", low=0, high=0.05
+            "toe_down",
+            0.02,
+            "rad",
+            "pitch of the foot that lands against the trunk, its toe down",
+            low=0.015,
+            high=0.03,
         ),
         Parameter("trunk_mass", 34.0, "kg", "mass of the trunk", low=30, high=45),
         Parameter("steps", 3, "", "number of steps", low=1, high=100),
