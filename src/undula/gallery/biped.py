@@ -123,8 +123,16 @@ def build(p: dict) -> Setup:
     inertia = un.solids.planar_inertia(mass * TRUNK**2 / 12)
     head = un.Shape("sphere", (0.11,), (0, TRUNK + 0.22, 0), colour=SKIN)
     torso = [bar((0, 0.05, 0), (0, TRUNK, 0), GREY, 0.1), head]
-    plane = dict(role="free", group="SE2", rotation=PLANE)
-    b.base("trunk", mass=mass, com=(0, TRUNK / 2, 0), inertia=inertia, shapes=torso, **plane)
+    b.base(
+        "trunk",
+        role="free",
+        group="SE2",
+        rotation=PLANE,
+        mass=mass,
+        com=(0, TRUNK / 2, 0),
+        inertia=inertia,
+        shapes=torso,
+    )
     for name, law in legs(p).items():
         _add_leg(b, name, law)
     # where two feet stand, the load is shared so that both push
