@@ -1,4 +1,4 @@
-"""A hanging rod, bent by a horizontal force at its tip and released (document 002, section 3.9.1)."""
+"""A hanging rod, bent by a horizontal force at its tip and released (Gotelli 2024, section 3.9.1)."""
 
 import undula as un
 from undula.gallery import measures, rods
@@ -51,5 +51,12 @@ def scenario(name: str, summary: str, length, diameter, E, density, force, modes
         ),
         build=build,
         metrics=metrics,
-        kind="manipulator, fixed base, free shape: forward dynamics",
+        metric_units={
+            "tip_x": "m",
+            "tip_z": "m",
+            "start_x": "m",
+            "start_z": "m",
+            "iterations": "1",
+            "energy_drift": "J",
+        },
     )

@@ -5,12 +5,12 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 
 from undula.balance.classes import Classes
 from undula.balance.internal import updated
-from undula.integrate.chunks import SHORT, Moments, Now, compiled
+from undula.core.phases import phase
+from undula.integrate.chunks import OPTIMISED, QUICK, SAMPLES, Moments, Now, shaped
 from undula.integrate.events import Event, Watch
 from undula.integrate.judge import (
     Records,
@@ -24,18 +24,21 @@ from undula.integrate.judge import (
     warn_of_remarks,
 )
 from undula.integrate.method import Integrator, Report
-from undula.integrate.progress import OnSamples, Pace, samples_from
+from undula.integrate.progress import AIM, OnSamples, Pace, samples_from
 from undula.integrate.start import Steps
+from undula.integrate.tiers import Tiers
 from undula.model.prepare import prepare
 from undula.model.state import Acceleration, State
 from undula.model.system import System
-from undula.numerics.quick import quickly_compiled
+from undula.numerics.programs import quickly_compiled, side_by_side
 from undula.record.attributes import attributes_of
 from undula.record.dataset import integrates, to_dataset
 
 if TYPE_CHECKING:
     import xarray as xr
 
+CHUNK = 64  # samples: larger ones bring little, and a size that follows from the run would compile anew
+TELLING = 4  # samples: the duration of a smaller chunk says little about that of the run
 CHUNK_BYTES = 300_000  # XLA compiles a loop whole only while its buffers are small (see `core.startup`)
 UNFINISHED = "these are the samples of an unfinished run, which is still going on or was killed."
 
@@ -68,9 +71,11 @@ class Engine:
         on_samples: OnSamples | None,
         watch: Watch,
         t0: float,
+        reproducible: bool = False,
     ):
         self.system, self.method, self.start, self.t_end = system, method, state, t_end
         self.progress, self.on_samples, self.watch = progress, on_samples, watch
+        self.reproducible = reproducible
         self.bare = system.bare()  # names and drawings are static: with them, any change of a name would recompile
         self.compile_s = self.wall_s = 0.0
         self.events: list[Event] = []
@@ -79,8 +84,7 @@ class Engine:
     def go(self, steps: Steps, done: str, last: bool) -> Outcome | None:
         """The run with the given steps; None if its energy balance is off and this is not the `last` attempt."""
         count = -(-steps.count // steps.stride) + 1
-        # about 1 % of the run per chunk, but no fewer than ten samples: a call costs about a millisecond
-        size = min(max(-(-count // 100), 10), max(1, CHUNK_BYTES // _sample_bytes(self.system)))
+        size = max(1, min(CHUNK, CHUNK_BYTES // _sample_bytes(self.system)))
         began = time.perf_counter()
         self.begin(steps, size)
         self.compile_s += time.perf_counter() - began
@@ -98,10 +102,13 @@ class Engine:
                     break
                 if not new:
                     continue
-                samples = self.look_at_samples(self.bare, moments.t, moments.state, moments.contacts)
+                samples = self.look_at_samples(self.bare, moments.t, moments.state, moments.contacts, np.asarray(new))
                 records = Records(moments.shown, moments.report, self.mask(size))
                 samples, records = jax.tree.map(lambda x, n=new: np.asarray(x)[:n], (samples, records))
-                pace.learn(time.perf_counter() - at)
+                spent = time.perf_counter() - at
+                pace.learn(spent)
+                if new >= TELLING or spent > AIM / 10:
+                    self.tiers.consider(spent / new * (count - kept - new))
                 if kept + len(samples.t) == count and not ended:  # a multiple of dt may differ from it by rounding
                     samples = samples._replace(t=np.append(samples.t[:-1], self.t_end))
                 found = fault(self.system, self.method, samples, records, steps, lambda: self._advice(steps.dt))
@@ -129,34 +136,52 @@ class Engine:
         self.wall_s += time.perf_counter() - began
         if verdict.status == "ok":
             verdict = Verdict("ok", self.remarks(ended or verdict.message))
-        return self._ended(parts, steps, verdict, kept)
+        with phase("report"):
+            return self._ended(parts, steps, verdict, kept)
 
     def begin(self, steps: Steps, size: int) -> None:
         """Compiles the functions of a chunk and sets the progress of the run to its start."""
-        t0 = steps.t0
+        t0 = np.asarray(steps.t0, dtype=float)
         self.events = []
-        state = _updated(self.bare, t0, self.start) if self._samples_states() else self.start
-        still = Acceleration(jnp.zeros(6), jnp.zeros(self.system.nv))
-        carry = self.method.init(self.bare, t0, state, still)
-        now = Now(state, carry, Report.make(), jnp.asarray(0))
-        short = steps.count * (6 + self.system.nv) <= SHORT
-        numbers = (jnp.asarray(x) for x in (steps.count, steps.dt, steps.stride))
-        self.make_steps, self.look_at_samples = compiled(
-            (self.bare, now, *numbers, size, self.method, jnp.asarray(t0)), short
-        )
+        still = Acceleration(np.zeros(6), np.zeros(self.system.nv))
+        begun = self._samples_states()
+        state, carry = _begun(self.bare, t0, self.start, self.method, still, begun)
+        report = jax.tree.map(np.asarray, Report(True, 0.0, 0, 0.0, 0, 0.0, 0.0))
+        now = Now(state, carry, report, np.asarray(0))
+        look = (self.bare, *shaped(self.method, now, np.asarray(0.0), size), np.asarray(size))
+        kept = SAMPLES.find(*look)
+        samples = kept or SAMPLES.make(*look)
+        self.tiers = self.loop(now, size)
+        with phase("load" if self.tiers.kept and kept is not None else "compile"):
+            found = side_by_side([self.tiers.prepare, samples, _import_early])
+        self.tiers.begin(found[0])
+        self.look_at_samples = found[1]
         if self.method.wants_start():
             # accelerations at the start, from the function that is compiled for samples anyway
-            t, states = jax.tree.map(lambda x: jnp.broadcast_to(x, (size, *x.shape)), (jnp.asarray(t0), state))
-            at = jax.tree.map(lambda x: x[0], self.look_at_samples(self.bare, t, states, self.method.contacts(carry)))
-            now = now._replace(carry=self.method.init(self.bare, t0, at.state, at.acceleration))
+            t, states = jax.tree.map(lambda x: np.broadcast_to(x, (size, *np.shape(x))), (t0, state))
+            contacts = self.method.contacts(carry)
+            at = jax.tree.map(
+                lambda x: np.asarray(x)[0], self.look_at_samples(self.bare, t, states, contacts, np.asarray(1))
+            )
+            carry = _begun(self.bare, t0, at.state, self.method, at.acceleration, False)[1]
+            now = now._replace(carry=carry)
         self.now, self.size = now, size
+
+    def loop(self, now: Now, size: int) -> Tiers:
+        """The compiled loop of a chunk."""
+        numbers = tuple(np.asarray(x) for x in (0, 0.0, 0))
+        args = (self.bare, now, *numbers, size, self.method, np.asarray(0.0))
+        return Tiers(OPTIMISED, QUICK, args, self.reproducible)
 
     def chunk(self, steps: Steps, kept: int, wanted: int) -> tuple[Moments, int, str]:
         """The next moments of the run, how many of them are new, and why the run ends with them ("": it does not)."""
-        until = jnp.asarray(min(steps.count, (kept + wanted) * steps.stride))
-        dt, stride = jnp.asarray(steps.dt), jnp.asarray(steps.stride)
-        self.now, moments = self.make_steps(
-            self.bare, self.now, until, dt, stride, self.size, self.method, jnp.asarray(steps.t0)
+        numbers = (
+            np.asarray(min(steps.count, (kept + wanted) * steps.stride)),
+            np.asarray(steps.dt),
+            np.asarray(steps.stride),
+        )
+        self.now, moments = self.tiers.call(
+            self.bare, self.now, *numbers, self.size, self.method, np.asarray(float(steps.t0))
         )
         return moments, wanted, ""
 
@@ -205,13 +230,23 @@ class Engine:
         warn_of_limits(self.system, samples)
         warn_of_remarks(self.system, samples)
         verdict = conclude(verdict, self.system, self.method, samples, records, done, self._jumps())
-        state = jax.tree.map(lambda x: jnp.asarray(x[-1]), samples.state) if kept else self.start
+        state = jax.tree.map(lambda x: x[-1], samples.state) if kept else self.start
         return Outcome(self._labelled(whole, steps, *verdict), *verdict, state, done, steps.dt)
 
 
 @quickly_compiled
-def _updated(system: System, t: Any, state: State) -> State:
-    return updated(prepare(system), t, state, 0.0)
+def _begun(
+    system: System, t: Any, state: State, method: Integrator, found: Acceleration, samples_states: bool
+) -> tuple[State, Any]:
+    """The state at the start, with sampled internal states, and the memory of the method."""
+    if samples_states:
+        state = updated(prepare(system), t, state, 0.0)
+    return state, method.init(system, t, state, found)
+
+
+def _import_early() -> None:
+    """What the end of a run needs and takes a quarter of a second to import, beside the compilation."""
+    import xarray  # noqa: F401
 
 
 def _sample_bytes(system: System) -> int:
