@@ -1,4 +1,4 @@
-"""A biped that skips: double support, single support, tiptoe and flight in every step (document 004, remark 11)."""
+"""A biped that skips: double support, single support, tiptoe and flight in every step (Boyer et al. 2019, remark 11)."""
 
 import functools
 import itertools
@@ -231,7 +231,7 @@ def metrics(setup: Setup, data) -> dict[str, float]:
 SCENARIO = Scenario(
     name="biped",
     summary="A driven biped skips: double support, single support, tiptoe and flight, and the class changes with them",
-    source="004, remark 11 (robot, gait and numbers are ours)",
+    source="Boyer, Mauny & Porez 2019, remark 11 (robot, gait and numbers are ours)",
     parameters=(
         Parameter("stride", 0.565, "m", "from one step to the next", low=0.56, high=0.58),
         Parameter(
@@ -247,5 +247,19 @@ SCENARIO = Scenario(
     ),
     build=build,
     metrics=metrics,
-    kind="over-constrained, hyperstatic, base free in SE2: kinematic connection",
+    metric_units={
+        "distance": "m",
+        "classes": "1",
+        "class_changes": "1",
+        "double_support": "s",
+        "single_support": "s",
+        "tiptoe": "s",
+        "flight": "s",
+        "force_max": "N",
+        "force_min": "N",
+        "impulse_max": "N s",
+        "pull_max": "N s",
+        "work": "J",
+        "impact_loss": "J",
+    },
 )
