@@ -231,7 +231,7 @@ def metrics(setup: Setup, data) -> dict[str, float]:
 SCENARIO = Scenario(
     name="biped",
     summary="A driven biped skips: double support, single support, tiptoe and flight, and the class changes with them",
-    source="Boyer, Mauny & Porez 2019, remark 11 (robot, gait and numbers are ours)",
+    source="Boyer et al. 2019, remark 11 (robot, gait and numbers are ours)",
     parameters=(
         Parameter("stride", 0.565, "m", "from one step to the next", low=0.56, high=0.58),
         Parameter(
