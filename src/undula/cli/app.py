@@ -167,6 +167,9 @@ def run(
     ] = None,
     t_end: Annotated[str | None, typer.Option(metavar="S", help="Simulated time [s].")] = None,
     dt: Annotated[str | None, typer.Option(metavar="S", help="Time step [s].")] = None,
+    tolerance: Annotated[
+        str | None, typer.Option(metavar="X", help="Allowed error, which chooses the step in place of --dt, e.g. 1e-3.")
+    ] = None,
     save_every: Annotated[str | None, typer.Option(metavar="K", help="Steps between samples.")] = None,
     out: Annotated[Path | None, typer.Option(metavar="FILE.nc", help="Save the samples (NetCDF).")] = None,
     plot: Annotated[Path | None, typer.Option(metavar="DIR", help="Write the standard figures.")] = None,
@@ -175,12 +178,15 @@ def run(
     quiet: Annotated[bool, typer.Option("--quiet", help="No progress bar.")] = False,
 ) -> int:
     """Simulates a scenario of the gallery, saves and draws what is requested."""
+    from undula.integrate.start import check_tolerance
     from undula.record.partial import PartialFile
     from undula.scenario.scenario import run_scenario
 
     scenario = load_scenario(name)
     parameters = scenario.values(parse_settings(settings or []))
     times = dict(t_end=as_number("t_end", t_end), dt=as_number("dt", dt), save_every=as_whole("save_every", save_every))
+    allowed = as_number("tolerance", tolerance)
+    check_tolerance(allowed, times["dt"])
     check_outputs(out, plot, html)
     keep_compiled()
 
@@ -197,7 +203,9 @@ def run(
     with redirect_stdout(sys.stderr):  # output of other libraries must not mix with the JSON
         try:
             with progress_bar(sys.stderr.isatty() and not (quiet or as_json)) as progress:
-                result = run_scenario(scenario, parameters, **times, progress=progress, on_samples=on_samples)
+                result = run_scenario(
+                    scenario, parameters, **times, progress=progress, on_samples=on_samples, tolerance=allowed
+                )
         except KeyboardInterrupt:
             complain("interrupted: nothing was saved.")
             return INTERRUPTED

@@ -106,6 +106,7 @@ def empty_report(name: str, parameters: dict[str, Any], times: dict[str, Any]) -
         "wall_s": 0.0,
         "real_time_factor": 0.0,
         "metrics": {},
+        "reasons": {},
         "files": {},
     }
 
@@ -124,6 +125,7 @@ def results(result: "ScenarioRun") -> dict[str, Any]:
         "wall_s": done.wall_s,
         "real_time_factor": done.steps * done.dt / done.wall_s,
         "metrics": result.metrics,
+        "reasons": result.reasons,
     }
 
 
@@ -142,7 +144,11 @@ def failure(report: dict[str, Any], out: Path | None) -> str:
 
 def print_summary(report: dict[str, Any]) -> None:
     rows = [["status", f"{report['status']}: {report['message']}"], ["class", report["class"] or "unknown"]]
-    rows += [[f"metric {name}", f"{value:.6g}"] for name, value in report["metrics"].items()]
+    why = report["reasons"]
+    rows += [
+        [f"metric {name}", f"{value:.6g}: {why[name]}" if name in why else f"{value:.6g}"]
+        for name, value in report["metrics"].items()
+    ]
     rows += [["compilation", f"{report['compile_s']:.2f} s"], ["computation", f"{report['wall_s']:.3f} s"]]
     rows += [["speed", f"{report['real_time_factor']:.3g} times real time"]]
     for what, paths in report["files"].items():

@@ -10,8 +10,10 @@ import numpy as np
 
 from undula.balance.classes import Classes
 from undula.balance.internal import updated
+from undula.integrate.accuracy import Mark, Programs, Repetition
 from undula.integrate.chunks import SHORT, Moments, Now, compiled
 from undula.integrate.events import Event, Watch
+from undula.integrate.extent import scales_of
 from undula.integrate.judge import (
     Records,
     Verdict,
@@ -24,7 +26,9 @@ from undula.integrate.judge import (
     warn_of_remarks,
 )
 from undula.integrate.method import Integrator, Report
+from undula.integrate.passage import passage
 from undula.integrate.progress import OnSamples, Pace, samples_from
+from undula.integrate.quality import Evidence, Goal, Quality, concluded, quality, warn_of_error
 from undula.integrate.start import Steps
 from undula.model.prepare import prepare
 from undula.model.state import Acceleration, State
@@ -36,6 +40,7 @@ from undula.record.dataset import integrates, to_dataset
 if TYPE_CHECKING:
     import xarray as xr
 
+LONG = 20  # times SHORT: a run that is so much longer is compiled anew
 CHUNK_BYTES = 300_000  # XLA compiles a loop whole only while its buffers are small (see `core.startup`)
 UNFINISHED = "these are the samples of an unfinished run, which is still going on or was killed."
 
@@ -45,7 +50,7 @@ class Stop(Exception):
 
 
 class Outcome(NamedTuple):
-    """Samples, status, message, final state, number and length [s] of the steps."""
+    """Samples, status, message, final state, number and length [s] of the steps, estimated error."""
 
     data: "xr.Dataset"
     status: str
@@ -53,6 +58,15 @@ class Outcome(NamedTuple):
     state: State
     steps: int
     dt: float
+    error: float
+
+
+class Again(NamedTuple):
+    """A run should be repeated with its step divided by a whole number, because `why`."""
+
+    divisor: int
+    why: str
+    error: float = np.inf
 
 
 class Engine:
@@ -74,10 +88,12 @@ class Engine:
         self.bare = system.bare()  # names and drawings are static: with them, any change of a name would recompile
         self.compile_s = self.wall_s = 0.0
         self.events: list[Event] = []
+        self.marks: list[Mark] = []
+        self.short: bool | None = None
         self.classes = Classes(system, state, t0)
 
-    def go(self, steps: Steps, done: str, last: bool) -> Outcome | None:
-        """The run with the given steps; None if its energy balance is off and this is not the `last` attempt."""
+    def go(self, steps: Steps, done: str, goal: Goal) -> Outcome | Again:
+        """The run with the given steps; how to do it better, if it is not good enough and may be repeated."""
         count = -(-steps.count // steps.stride) + 1
         # about 1 % of the run per chunk, but no fewer than ten samples: a call costs about a millisecond
         size = min(max(-(-count // 100), 10), max(1, CHUNK_BYTES // _sample_bytes(self.system)))
@@ -91,6 +107,7 @@ class Engine:
         try:
             while kept < count and verdict.status == "ok" and not ended:
                 at = time.perf_counter()
+                self.marks.append(Mark(self.bare, self.now, kept))
                 try:
                     moments, new, ended = self.chunk(steps, kept, min(pace.samples, count - kept))
                 except Stop as why:
@@ -105,14 +122,17 @@ class Engine:
                 if kept + len(samples.t) == count and not ended:  # a multiple of dt may differ from it by rounding
                     samples = samples._replace(t=np.append(samples.t[:-1], self.t_end))
                 found = fault(self.system, self.method, samples, records, steps, lambda: self._advice(steps.dt))
+                if found is not None and goal.bold and goal.divisions > 1 and kept + found.sample:
+                    self.wall_s += time.perf_counter() - began
+                    return Again(min(4, goal.divisions), "the motion could not be computed")
                 if found is not None:
                     verdict = Verdict("failed", found.message)
                     samples, records = jax.tree.map(lambda x, n=found.sample: x[:n], (samples, records))
                 parts.append((samples, records))
                 kept += len(samples.t)
-                if not last and self._is_off(parts):
+                if goal.divisions > 1 and self._is_off(parts):
                     self.wall_s += time.perf_counter() - began
-                    return None
+                    return Again(2, "the energy balance was off")
                 if self.progress is not None:
                     self.progress(1.0 if ended else min(1.0, kept / count))
                 if self.on_samples is not None and kept:
@@ -126,20 +146,25 @@ class Engine:
                 raise
             source = str(stop) or "the user"
             verdict = Verdict("interrupted", f"stopped by {source} after t = {parts[-1][0].t[-1]:.6g} s.")
+        whole: Any = jax.tree.map(lambda *x: np.concatenate(x), *parts)
+        evidence, good = self._judged(whole, steps, verdict.status == "ok")
         self.wall_s += time.perf_counter() - began
+        divisor = goal.divisor(good, self.method.order) if verdict.status == "ok" else 1
+        if divisor > 1:
+            return Again(divisor, f"the estimated error was {good.error:.2g}", good.error)
         if verdict.status == "ok":
             verdict = Verdict("ok", self.remarks(ended or verdict.message))
-        return self._ended(parts, steps, verdict, kept)
+        return self._ended(whole, steps, verdict, kept, evidence, good, goal)
 
     def begin(self, steps: Steps, size: int) -> None:
         """Compiles the functions of a chunk and sets the progress of the run to its start."""
         t0 = steps.t0
-        self.events = []
+        self.events, self.marks = [], []
         state = _updated(self.bare, t0, self.start) if self._samples_states() else self.start
         still = Acceleration(jnp.zeros(6), jnp.zeros(self.system.nv))
         carry = self.method.init(self.bare, t0, state, still)
         now = Now(state, carry, Report.make(), jnp.asarray(0))
-        short = steps.count * (6 + self.system.nv) <= SHORT
+        short = self._is_short(steps.count)
         numbers = (jnp.asarray(x) for x in (steps.count, steps.dt, steps.stride))
         self.make_steps, self.look_at_samples = compiled(
             (self.bare, now, *numbers, size, self.method, jnp.asarray(t0)), short
@@ -150,6 +175,12 @@ class Engine:
             at = jax.tree.map(lambda x: x[0], self.look_at_samples(self.bare, t, states, self.method.contacts(carry)))
             now = now._replace(carry=self.method.init(self.bare, t0, at.state, at.acceleration))
         self.now, self.size = now, size
+
+    def _is_short(self, count: int) -> bool:
+        """Whether steps are compiled with low optimisation; a repeated run keeps its program unless it is far longer."""
+        limit = SHORT if self.short is None else LONG * SHORT if self.short else 0
+        self.short = count * (6 + self.system.nv) <= limit
+        return self.short
 
     def chunk(self, steps: Steps, kept: int, wanted: int) -> tuple[Moments, int, str]:
         """The next moments of the run, how many of them are new, and why the run ends with them ("": it does not)."""
@@ -198,15 +229,38 @@ class Engine:
         shown = self.method.observables, records.shown
         return to_dataset(self.system, samples, kinds | more, *shown, index, records.mask, events)
 
-    def _ended(self, parts: list[Any], steps: Steps, verdict: Verdict, kept: int) -> Outcome:
-        whole: Any = jax.tree.map(lambda *x: np.concatenate(x), *parts)
+    def _judged(self, whole: Any, steps: Steps, ended: bool) -> tuple[Evidence, Quality]:
+        """What is known about the error of a run; of one that has not `ended`, nothing."""
+        samples, records = whole
+        if not ended or len(samples.t) < 2:
+            return Evidence(np.nan, None, 0.0, None), Quality(np.nan, "")
+        scales = scales_of(self.system, samples)
+        programs = Programs(self.make_steps, self.look_at_samples, self.size, self.method)
+        events = np.array([e.t for e in self.events])
+        repetition = Repetition(programs, self.marks, samples, steps, events, scales)
+        evidence = Evidence(
+            repetition.error(self.system),
+            energy_error(self.system, self.method, samples, records.report, self._jumps()),
+            float(records.report.penetration.max()) if self.system.contacts else 0.0,
+            passage(self.system, samples, steps.dt),
+        )
+        return evidence, quality(evidence, scales)
+
+    def _ended(
+        self, whole: Any, steps: Steps, verdict: Verdict, kept: int, evidence: Evidence, good: Quality, goal: Goal
+    ) -> Outcome:
         samples, records = whole
         done = round((float(samples.t[-1]) - steps.t0) / steps.dt) if kept else 0
         warn_of_limits(self.system, samples)
         warn_of_remarks(self.system, samples)
         verdict = conclude(verdict, self.system, self.method, samples, records, done, self._jumps())
+        verdict = concluded(verdict, evidence, good, self.method, steps.dt, goal)
+        warn_of_error(verdict.status, good)
         state = jax.tree.map(lambda x: jnp.asarray(x[-1]), samples.state) if kept else self.start
-        return Outcome(self._labelled(whole, steps, *verdict), *verdict, state, done, steps.dt)
+        data = self._labelled(whole, steps, *verdict)
+        if np.isfinite(good.error):
+            data.attrs["error_estimate"] = good.error
+        return Outcome(data, *verdict, state, done, steps.dt, good.error)
 
 
 @quickly_compiled

@@ -15,6 +15,7 @@ from undula.model.system import System
 from undula.model.topology import GROUPS
 
 DEEP = 1e-6  # a contact that starts deeper is refused [m]
+TIGHTEST, LOOSEST = 1e-10, 0.1  # tolerances allowed
 ROUNDING = 1e-12  # a dt with a multiple this close to t_end, relative to it, is left unchanged
 
 
@@ -26,9 +27,9 @@ class Steps(NamedTuple):
     stride: int
     t0: float = 0.0
 
-    def halved(self) -> "Steps":
-        """The same with steps of half the length, and samples at the same instants."""
-        return Steps(2 * self.count, self.dt / 2, 2 * self.stride, self.t0)
+    def divided(self, n: int) -> "Steps":
+        """The same with n steps in place of one, and samples at the same instants."""
+        return Steps(n * self.count, self.dt / n, n * self.stride, self.t0)
 
 
 def check_times(t_end: float, dt: float, save_every: int | None, t0: float = 0.0) -> Steps:
@@ -59,6 +60,18 @@ def check_times(t_end: float, dt: float, save_every: int | None, t0: float = 0.0
     if save_every != int(save_every) or save_every < 1:
         raise UndulaError(f"save_every = {save_every} is not allowed; it must be a whole number of steps, at least 1.")
     return Steps(count, dt, min(int(save_every), count), t0)
+
+
+def check_tolerance(tolerance: float | None, dt: float | None) -> None:
+    """Refuses a tolerance that no step can meet or that means nothing, and one beside a step."""
+    if tolerance is None:
+        return
+    if dt is not None:
+        raise UndulaError(
+            f"dt = {dt:g} s and tolerance = {tolerance:g} cannot both be given: the tolerance chooses the step."
+        )
+    if not TIGHTEST <= tolerance <= LOOSEST:
+        raise UndulaError(f"tolerance = {tolerance:g} is not allowed; it must be between {TIGHTEST:g} and {LOOSEST:g}.")
 
 
 def check_state(system: System, state: State) -> None:

@@ -12,8 +12,10 @@ from undula.core.errors import UndulaError
 from undula.integrate.method import Integrator
 from undula.integrate.progress import OnSamples
 from undula.integrate.run import Run, run
+from undula.integrate.start import check_tolerance
 from undula.model.state import State
 from undula.model.system import System
+from undula.scenario.undetermined import Undetermined, reasons_of
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -115,7 +117,7 @@ class Scenario:
 
     - `source`: document and section; `parameters`: what can be set.
     - `build`: parameters by name -> `Setup`; `metrics`: (setup, samples) -> numbers by name; `facts`: setup -> metrics that do
-      not depend on the run and are reported even if it fails at once.
+      not depend on the run and are reported even if it fails at once. What a run does not determine is `Undetermined`.
     - `kind`: the class that `classify` finds for the default parameters, so that lists need not compute it.
     """
 
@@ -153,13 +155,14 @@ class Scenario:
 
 @dataclass(frozen=True)
 class ScenarioRun:
-    """A run of a gallery entry with its parameters and metrics."""
+    """A run of a gallery entry with its parameters and metrics; `reasons`: why metrics are not finite numbers, by name."""
 
     scenario: Scenario
     parameters: dict[str, Value]
     setup: Setup
     run: Run
     metrics: dict[str, float]
+    reasons: dict[str, str] = field(default_factory=dict)
 
 
 def run_scenario(
@@ -170,17 +173,21 @@ def run_scenario(
     save_every: int | None = None,
     progress: Callable[[float], None] | None = None,
     on_samples: OnSamples | None = None,
+    tolerance: float | None = None,
 ) -> ScenarioRun:
     """Runs a gallery entry: `given` parameters by name, times in s; the entry provides everything that is not given.
 
-    `progress` and `on_samples` are those of `undula.run`.
+    `progress`, `on_samples` and `tolerance`, which chooses the step in place of `dt`, are those of `undula.run`.
     """
+    check_tolerance(tolerance, dt)
     setup = scenario.setup(**(given or {}))
     parameters = setup.parameters
-    refine = dt is None
+    refine = dt is None and tolerance is None
     t_end = setup.t_end if t_end is None else t_end
-    dt = setup.dt if dt is None else dt
-    stride = setup.save_every if save_every is None else save_every
+    stride = save_every
+    if tolerance is None:
+        dt = setup.dt if dt is None else dt
+        stride = setup.save_every if save_every is None else save_every
     state = setup.state if isinstance(setup.state, State) else setup.state(setup.system)
     own = {
         "scenario": scenario.name,
@@ -193,10 +200,15 @@ def run_scenario(
         if on_samples is not None:
             on_samples(count, lambda first: since(first).assign_attrs(own))
 
-    result = run(setup.system, state, t_end, dt, stride, setup.integrator, progress, pass_on, refine)
+    more: dict[str, Any] = dict(refine=refine, tolerance=tolerance)
+    result = run(setup.system, state, t_end, dt, stride, setup.integrator, progress, pass_on, **more)
     result.data.attrs |= own
     metrics = scenario.facts(setup) | _measured(scenario, setup, result)
-    return ScenarioRun(scenario, parameters, setup, result, {k: float(v) for k, v in metrics.items()})
+    unknown = Undetermined("nothing was repeated with a smaller step")
+    metrics["error_estimate"] = result.error if math.isfinite(result.error) else unknown
+    return ScenarioRun(
+        scenario, parameters, setup, result, {k: float(v) for k, v in metrics.items()}, reasons_of(metrics)
+    )
 
 
 def _measured(scenario: Scenario, setup: Setup, result: Run) -> dict[str, float]:
