@@ -7,7 +7,7 @@ error. The compiled steps of the run are used again, because their length is an 
   where the motion is unstable or chaotic. Errors that cancel, or that the motion forgets, are counted nevertheless.
 - The whole run is repeated: the differences are the errors that are left, but they grow where the motion is chaotic.
 
-The estimate is the smaller of both. The second costs twice the run, so that it is left out where the first is small enough.
+The second costs twice the run, so that it is left out where the first is small enough.
 """
 
 from itertools import takewhile
@@ -26,9 +26,12 @@ from undula.record.sample import Sample
 
 WINDOWS = 12  # parts of a run that are repeated
 SHARE = 0.05  # part of the steps of a run that is repeated at least,
-SMOOTH, ROUGH = 5_000, 500_000  # and steps times velocities; impacts (rough) are rare, so that few windows would miss them
+SMOOTH, ROUGH = (
+    5_000,
+    500_000,
+)  # and steps times velocities; impacts (rough) are rare, so that few windows would miss them
 LARGE = 1e-3  # if the windows add up to more than this, the whole run is repeated,
-AFFORDABLE = 2_000_000  # unless it has more steps times velocities than this
+AFFORDABLE = 500_000  # unless it has more steps times velocities than this
 
 
 class Mark(NamedTuple):
@@ -68,16 +71,15 @@ class Repetition:
         order = 2.0**programs.method.order
         self.factor = order / (order - 1)
 
-    def error(self, system: System) -> float:
-        """The error made by the steps, relative to sizes and energies; nan if nothing can be repeated."""
+    def errors(self, system: System) -> tuple[float, float]:
+        """The errors that the steps make, and what becomes of them by the end; nan where nothing was repeated."""
         if not self.marks:
-            return np.nan
+            return np.nan, np.nan
         velocities, count = 6 + system.nv, self.steps.count
         budget = max(SHARE * count, (ROUGH if system.contacts else SMOOTH) / velocities)
         made = self.in_windows(int(budget / WINDOWS))
-        if made <= LARGE or count * velocities > AFFORDABLE:
-            return made
-        return float(np.fmin(made, self.from_start()))
+        small = made <= LARGE or count * velocities > AFFORDABLE
+        return made, np.nan if small else self.from_start()
 
     def windows(self, limit: int) -> list[_Window]:
         """Windows spread over the run, of at most `limit` steps (at least one sample); none with an event."""

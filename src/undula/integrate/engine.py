@@ -28,7 +28,7 @@ from undula.integrate.judge import (
 from undula.integrate.method import Integrator, Report
 from undula.integrate.passage import passage
 from undula.integrate.progress import OnSamples, Pace, samples_from
-from undula.integrate.quality import Evidence, Goal, Quality, concluded, quality, warn_of_error
+from undula.integrate.quality import Evidence, Goal, Judged, Quality, concluded, quality, warn_of_error
 from undula.integrate.start import Steps
 from undula.model.prepare import prepare
 from undula.model.state import Acceleration, State
@@ -146,15 +146,16 @@ class Engine:
                 raise
             source = str(stop) or "the user"
             verdict = Verdict("interrupted", f"stopped by {source} after t = {parts[-1][0].t[-1]:.6g} s.")
-        whole: Any = jax.tree.map(lambda *x: np.concatenate(x), *parts)
-        evidence, good = self._judged(whole, steps, verdict.status == "ok")
         self.wall_s += time.perf_counter() - began
+        whole: Any = jax.tree.map(lambda *x: np.concatenate(x), *parts)
+        judged = self._judged(whole, steps, verdict.status == "ok")
+        good = judged.quality
         divisor = goal.divisor(good, self.method.order) if verdict.status == "ok" else 1
         if divisor > 1:
             return Again(divisor, f"the estimated error was {good.error:.2g}", good.error)
         if verdict.status == "ok":
             verdict = Verdict("ok", self.remarks(ended or verdict.message))
-        return self._ended(whole, steps, verdict, kept, evidence, good, goal)
+        return self._ended(whole, steps, verdict, kept, judged, goal)
 
     def begin(self, steps: Steps, size: int) -> None:
         """Compiles the functions of a chunk and sets the progress of the run to its start."""
@@ -229,38 +230,37 @@ class Engine:
         shown = self.method.observables, records.shown
         return to_dataset(self.system, samples, kinds | more, *shown, index, records.mask, events)
 
-    def _judged(self, whole: Any, steps: Steps, ended: bool) -> tuple[Evidence, Quality]:
+    def _judged(self, whole: Any, steps: Steps, ended: bool) -> Judged:
         """What is known about the error of a run; of one that has not `ended`, nothing."""
         samples, records = whole
         if not ended or len(samples.t) < 2:
-            return Evidence(np.nan, None, 0.0, None), Quality(np.nan, "")
+            return Judged(Evidence(np.nan, np.nan, None, 0.0, None), None, Quality(np.nan, ""))
         scales = scales_of(self.system, samples)
         programs = Programs(self.make_steps, self.look_at_samples, self.size, self.method)
         events = np.array([e.t for e in self.events])
         repetition = Repetition(programs, self.marks, samples, steps, events, scales)
         evidence = Evidence(
-            repetition.error(self.system),
+            *repetition.errors(self.system),
             energy_error(self.system, self.method, samples, records.report, self._jumps()),
             float(records.report.penetration.max()) if self.system.contacts else 0.0,
             passage(self.system, samples, steps.dt),
         )
-        return evidence, quality(evidence, scales)
+        return Judged(evidence, scales, quality(evidence, scales))
 
-    def _ended(
-        self, whole: Any, steps: Steps, verdict: Verdict, kept: int, evidence: Evidence, good: Quality, goal: Goal
-    ) -> Outcome:
+    def _ended(self, whole: Any, steps: Steps, verdict: Verdict, kept: int, judged: Judged, goal: Goal) -> Outcome:
         samples, records = whole
         done = round((float(samples.t[-1]) - steps.t0) / steps.dt) if kept else 0
         warn_of_limits(self.system, samples)
         warn_of_remarks(self.system, samples)
         verdict = conclude(verdict, self.system, self.method, samples, records, done, self._jumps())
-        verdict = concluded(verdict, evidence, good, self.method, steps.dt, goal)
-        warn_of_error(verdict.status, good)
+        verdict = concluded(verdict, judged, self.method, steps.dt, goal)
+        warn_of_error(verdict.status, judged.quality)
         state = jax.tree.map(lambda x: jnp.asarray(x[-1]), samples.state) if kept else self.start
         data = self._labelled(whole, steps, *verdict)
-        if np.isfinite(good.error):
-            data.attrs["error_estimate"] = good.error
-        return Outcome(data, *verdict, state, done, steps.dt, good.error)
+        error = judged.quality.error
+        if np.isfinite(error):
+            data.attrs["error_estimate"] = error
+        return Outcome(data, *verdict, state, done, steps.dt, error)
 
 
 @quickly_compiled

@@ -13,10 +13,10 @@ STILL = 1e-3  # a motion through less than this part of the size of a system dur
 class Scales(NamedTuple):
     """What errors are related to.
 
-    - `size` [m] of the system: the largest distance between its points at the start, thickness of bodies included.
-    - `way` [m]: the diagonal of the box that all points sweep, at least `size`.
+    - `way` [m], for places: the diagonal of the box that the bodies sweep.
+    - `size` [m], for attitudes: the diagonal of the box that the bodies need at the start.
     - `energy` [J]: the largest kinetic energy plus the range of the potential energy.
-    - `thickness` (bodies,) [m]: how far each body extends from its origin, by which it turns.
+    - `thickness` (bodies,) [m]: how far each body extends from its origin: its points move so far if it turns by 1 rad.
     """
 
     size: float
@@ -25,14 +25,16 @@ class Scales(NamedTuple):
     thickness: np.ndarray
 
     def differences(self, a: Sample, b: Sample) -> np.ndarray:
-        """The relative differences of samples, one by one: of the places of bodies or of their kinetic energy, the larger one."""
+        """The relative differences of samples, one by one: of places, attitudes or kinetic energies, the largest."""
         with np.errstate(all="ignore"):
             places = np.abs(np.linalg.norm(points_of(a) - points_of(b), axis=-1)).max(1, initial=0.0)
             qa, qb = np.asarray(a.bodies.quaternion), np.asarray(b.bodies.quaternion)
             sign = np.where((qa * qb).sum(-1, keepdims=True) < 0, -1.0, 1.0)
             turns = (2 * np.linalg.norm(qa - sign * qb, axis=-1) * self.thickness).max(1, initial=0.0)
             energies = np.abs(np.asarray(a.energy_kinetic) - np.asarray(b.energy_kinetic))
-            parts = np.stack([_relative(places, self.way), _relative(turns, self.way), _relative(energies, self.energy)])
+            parts = np.stack(
+                [_relative(places, self.way), _relative(turns, self.size), _relative(energies, self.energy)]
+            )
         return np.where(np.isfinite(parts), parts, 1e9).max(0)
 
 

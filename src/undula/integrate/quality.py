@@ -18,10 +18,15 @@ BOLD = 16  # largest divisor of a step at once: far from the limit, the order of
 
 
 class Evidence(NamedTuple):
-    """What is known about the errors of a run: of its `steps` (see `accuracy`; nan: unknown), of its energy, its largest
-    penetration [m], and the first body that passes through another."""
+    """What is known about the errors of a run: those that its steps `made` and what is `left` of them (see `accuracy`; nan:
+    unknown), that of its energy, its largest penetration [m], and the first body that passes through another.
 
-    steps: float
+    The smaller of the first two is the error of the method: errors that cancel are no longer there, and those that have grown
+    in an unstable or chaotic motion are not the method's.
+    """
+
+    made: float
+    left: float
     energy: EnergyError | None
     penetration: float
     passage: Passage | None
@@ -59,42 +64,64 @@ class Goal(NamedTuple):
 def quality(found: Evidence, scales: Scales) -> Quality:
     """The largest of the errors of a run."""
     parts = []
-    if np.isfinite(found.steps):
-        parts.append(Quality(found.steps, "of places and energies, found with half the step"))
+    if np.isfinite(found.made):
+        parts.append(
+            Quality(float(np.fmin(found.made, found.left)), "of places and energies, found with half the step")
+        )
     if found.energy is not None and found.energy.exchanged > 0:
         parts.append(Quality(abs(found.energy.created) / found.energy.exchanged, "of the energy balance"))
     if scales.size > 0 and found.penetration > 0:
-        part = Quality(found.penetration / scales.size, f"a penetration of {found.penetration:.3g} m")
-        parts.append(part)
+        deep = found.penetration / scales.size > MEANINGLESS  # otherwise it is an error of places like others
+        scale = scales.size if deep else scales.way
+        parts.append(Quality(found.penetration / scale, f"a penetration of {found.penetration:.3g} m"))
     if found.passage is not None:
         parts.append(Quality(max(1.0, found.passage.way / found.passage.thickness), "an impact that may be missed"))
     return max(parts, key=lambda x: x.error, default=Quality(np.nan, ""))
 
 
-def concluded(verdict: Verdict, found: Evidence, good: Quality, method: Integrator, dt: float, goal: Goal) -> Verdict:
+class Judged(NamedTuple):
+    """Everything about the error of a run; `scales` is None if it did not reach its end."""
+
+    evidence: Evidence
+    scales: Scales | None
+    quality: Quality
+
+
+def concluded(verdict: Verdict, judged: Judged, method: Integrator, dt: float, goal: Goal) -> Verdict:
     """The verdict on a run with what its error adds to it."""
     status, message = verdict
+    found, scales, good = judged
+    if scales is None:
+        return verdict
     words = []
+    # small errors that grow are the nature of the motion; large ones that grow leave nothing that is right
+    lost = good.error > MEANINGLESS or (good.error > NOTABLE and found.left > MEANINGLESS)
     if found.passage is not None:
         p = found.passage
         words.append(
-            f"the contact '{p.name}' may have been passed through after t = {p.t:.6g} s: {p.way:.3g} m per step, where both shapes "
-            f"together are {p.thickness:.3g} m thick; dt must be below {dt * p.thickness / (2 * p.way):.2g} s"
+            f"the contact '{p.name}' may have been missed after t = {p.t:.6g} s: it moves {p.way:.3g} m per step, where both "
+            f"shapes together are {p.thickness:.3g} m thick; dt must be below {dt * p.thickness / (2 * p.way):.2g} s"
         )
     elif good.error > NOTABLE:
-        much = good.error > MEANINGLESS
-        size = "more than 100 %" if good.error > 1 else f"{100 * good.error:.2g} %"
-        smaller = dt * (NOTABLE / good.error) ** (1 / method.order)
-        advice = "a much smaller dt is needed" if much else f"a dt of about {smaller:.1g} s would bring it below 1 %"
-        words.append(f"the estimated error is {size} ({good.what}); {advice}")
+        smaller = dt * (SAFETY * NOTABLE / good.error) ** (1 / method.order)
+        advice = "a much smaller dt is needed" if lost else f"a dt of about {smaller:.1g} s would bring it below 1 %"
+        grown = f", and has grown to {_percent(found.left)}" if lost and found.left > good.error else ""
+        words.append(f"the estimated error is {_percent(good.error)} ({good.what}){grown}; {advice}")
+    if found.penetration > NOTABLE * scales.size > 0:
+        part = 100 * found.penetration / scales.size
+        words.append(f"contacts penetrate by up to {found.penetration:.3g} m, {part:.2g} % of the size of the system")
     if found.energy is not None and found.energy.dissipated > NOTABLE * found.energy.exchanged:
         part = found.energy.dissipated / found.energy.exchanged
         words.append(f"the method dissipated {100 * part:.2g} % of the energy that was exchanged")
     if goal.tolerance is not None and good.error > goal.tolerance:
         words.append(f"the tolerance of {goal.tolerance:g} was not reached: the estimated error is {good.error:.2g}")
-    if good.error > MEANINGLESS and status == "ok":
+    if lost and status == "ok":
         status = "doubtful"
     return Verdict(status, "; ".join([message.rstrip("."), *words]) + "." if words else message)
+
+
+def _percent(error: float) -> str:
+    return "more than 100 %" if error > 1 else f"{100 * error:.2g} %"
 
 
 def warn_of_error(status: str, good: Quality) -> None:

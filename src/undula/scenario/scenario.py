@@ -204,7 +204,8 @@ def run_scenario(
     result = run(setup.system, state, t_end, dt, stride, setup.integrator, progress, pass_on, **more)
     result.data.attrs |= own
     metrics = scenario.facts(setup) | _measured(scenario, setup, result)
-    unknown = Undetermined("nothing was repeated with a smaller step")
+    whole = result.status in ("ok", "doubtful")
+    unknown = Undetermined("no part could be repeated" if whole else "the run did not reach its end")
     metrics["error_estimate"] = result.error if math.isfinite(result.error) else unknown
     return ScenarioRun(
         scenario, parameters, setup, result, {k: float(v) for k, v in metrics.items()}, reasons_of(metrics)
