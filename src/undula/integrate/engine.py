@@ -238,9 +238,9 @@ class Engine:
         scales = scales_of(self.system, samples)
         programs = Programs(self.make_steps, self.look_at_samples, self.size, self.method)
         events = np.array([e.t for e in self.events])
-        repetition = Repetition(programs, self.marks, samples, steps, events, scales)
+        repetition = Repetition(self.system, programs, self.marks, samples, steps, events, scales)
         evidence = Evidence(
-            *repetition.errors(self.system),
+            *repetition.errors(),
             energy_error(self.system, self.method, samples, records.report, self._jumps()),
             float(records.report.penetration.max()) if self.system.contacts else 0.0,
             passage(self.system, samples, steps.dt),

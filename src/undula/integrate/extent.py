@@ -7,6 +7,7 @@ import numpy as np
 from undula.model.system import System
 from undula.record.sample import Sample
 
+HUGE = 1e9  # the difference from what is infinite or not a number
 STILL = 1e-3  # a motion through less than this part of the size of a system during a run counts as rest
 
 
@@ -24,10 +25,10 @@ class Scales(NamedTuple):
     energy: float
     thickness: np.ndarray
 
-    def differences(self, a: Sample, b: Sample) -> np.ndarray:
-        """The relative differences of samples, one by one: of places, attitudes or kinetic energies, the largest."""
+    def differences(self, a: Sample, b: Sample) -> tuple[np.ndarray, np.ndarray]:
+        """The relative differences of samples, one by one: of places or attitudes, the larger one; of kinetic energies."""
         with np.errstate(all="ignore"):
-            places = np.abs(np.linalg.norm(points_of(a) - points_of(b), axis=-1)).max(1, initial=0.0)
+            places = np.linalg.norm(points_of(a) - points_of(b), axis=-1).max(1, initial=0.0)
             qa, qb = np.asarray(a.bodies.quaternion), np.asarray(b.bodies.quaternion)
             sign = np.where((qa * qb).sum(-1, keepdims=True) < 0, -1.0, 1.0)
             turns = (2 * np.linalg.norm(qa - sign * qb, axis=-1) * self.thickness).max(1, initial=0.0)
@@ -35,7 +36,8 @@ class Scales(NamedTuple):
             parts = np.stack(
                 [_relative(places, self.way), _relative(turns, self.size), _relative(energies, self.energy)]
             )
-        return np.where(np.isfinite(parts), parts, 1e9).max(0)
+        parts = np.where(np.isfinite(parts), parts, HUGE)
+        return parts[:2].max(0), parts[2]
 
 
 def _relative(x: np.ndarray, scale: float) -> np.ndarray:

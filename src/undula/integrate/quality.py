@@ -7,12 +7,13 @@ import numpy as np
 
 from undula.core.startup import UndulaWarning
 from undula.integrate.extent import Scales
-from undula.integrate.judge import EnergyError, Verdict
+from undula.integrate.judge import ENERGY, EnergyError, Verdict
 from undula.integrate.method import Integrator
 from undula.integrate.passage import Passage
 
 NOTABLE = 0.01  # a run with a larger error warns
-MEANINGLESS = 0.2  # a run with a larger error is doubtful
+MEANINGLESS = ENERGY  # a run with a larger error is doubtful,
+GROWN = 0.5  # and one with a notable error that has grown to more than this
 SAFETY = 0.8  # a step is chosen so that the estimate comes out at this part of the tolerance
 BOLD = 16  # largest divisor of a step at once: far from the limit, the order of a method says little
 
@@ -95,7 +96,7 @@ def concluded(verdict: Verdict, judged: Judged, method: Integrator, dt: float, g
         return verdict
     words = []
     # small errors that grow are the nature of the motion; large ones that grow leave nothing that is right
-    lost = good.error > MEANINGLESS or (good.error > NOTABLE and found.left > MEANINGLESS)
+    lost = good.error > MEANINGLESS or (good.error > NOTABLE and found.left > GROWN)
     if found.passage is not None:
         p = found.passage
         words.append(

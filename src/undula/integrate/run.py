@@ -90,7 +90,7 @@ def run(
 
     A `Run`. Rows that rules switch (`RowModel.when`) are switched at their instants, and recorded as events. If the motion
     becomes infinite or not a number, its status is "failed" and the samples before are kept. If too many contact problems were
-    not solved, energy appeared from nowhere, or the estimated error exceeds 20 %, it is "doubtful"; beyond 1 %, a warning
+    not solved, energy appeared from nowhere, or the estimated error exceeds 5 %, it is "doubtful"; beyond 1 %, a warning
     says so. After a KeyboardInterrupt, from Ctrl-C or from one of the two callbacks, it is "interrupted", and the samples
     before are kept.
     """
