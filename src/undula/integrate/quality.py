@@ -14,6 +14,7 @@ from undula.integrate.passage import Passage
 NOTABLE = 0.01  # a run with a larger error warns
 MEANINGLESS = ENERGY  # a run with a larger error is doubtful,
 GROWN = 0.5  # and one with a notable error that has grown to more than this
+DEEP = 0.2  # penetration, relative to the size of a system, that makes contacts meaningless
 SAFETY = 0.8  # a step is chosen so that the estimate comes out at this part of the tolerance
 BOLD = 16  # largest divisor of a step at once: far from the limit, the order of a method says little
 
@@ -72,7 +73,7 @@ def quality(found: Evidence, scales: Scales) -> Quality:
     if found.energy is not None and found.energy.exchanged > 0:
         parts.append(Quality(abs(found.energy.created) / found.energy.exchanged, "of the energy balance"))
     if scales.size > 0 and found.penetration > 0:
-        deep = found.penetration / scales.size > MEANINGLESS  # otherwise it is an error of places like others
+        deep = found.penetration > DEEP * scales.size  # otherwise it is an error of places like others
         scale = scales.size if deep else scales.way
         parts.append(Quality(found.penetration / scale, f"a penetration of {found.penetration:.3g} m"))
     if found.passage is not None:
