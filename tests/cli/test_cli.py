@@ -27,7 +27,7 @@ RUN_KEYS = [
     "compile_s",
     "wall_s",
 ]
-RUN_KEYS += ["real_time_factor", "metrics", "files"]
+RUN_KEYS += ["real_time_factor", "metrics", "reasons", "files"]
 
 
 pytestmark = pytest.mark.usefixtures("no_cache")

@@ -119,9 +119,13 @@ def test_bad_tolerances(given, words):
 
 def test_a_large_error_is_said():
     system = pendulum()
-    with pytest.warns(un.UndulaWarning, match="the estimated error of the run is 3"):
+    with pytest.warns(un.UndulaWarning, match="the estimated error of the run is 2.8 %"):
         run = un.run(system, system.state([1.0]), 4.0, dt=0.1, integrator=un.integrators.ImplicitMidpoint())
-    assert run.ok and "the estimated error is 3" in run.message and "a dt of about 0.05 s would bring it" in run.message
+    assert (
+        run.ok
+        and "the estimated error is 2.8 %" in run.message
+        and "a dt of about 0.05 s would bring it" in run.message
+    )
     run = un.run(system, system.state([1.0]), 4.0, dt=0.2, integrator=un.integrators.ImplicitMidpoint())
     assert run.status == "doubtful" and "a much smaller dt is needed" in run.message
 
@@ -130,10 +134,10 @@ def test_energy_that_a_method_dissipates_is_said():
     system = pendulum()
     damped = un.integrators.GeneralisedAlpha(rho=0.0)
     run = un.run(system, system.state([1.0]), 4.0, dt=0.05, integrator=damped)
-    lost = (
-        1 - np.cos(1.0) - (run.data.energy_kinetic + run.data.energy_potential + G * LENGTH).values[-1] / (G * LENGTH)
-    )
-    assert lost > 0.01 * 2 and "the method dissipated" in run.message
+    energy = (run.data.energy_kinetic + run.data.energy_potential).values
+    height = 1 - np.cos(1.0)  # the largest kinetic energy is as large as the range of the potential energy
+    part = 100 * (energy[0] - energy[-1]) / (2 * G * height)
+    assert part > 1 and f"the method dissipated {part:.1g}" in run.message
 
 
 def test_rest_is_no_error():
@@ -170,7 +174,7 @@ def test_a_ball_too_fast_for_a_thin_post(speed, beside, dt, status):
     assert run.status == status
     if beside == 0:
         assert "'post' may have been missed" in run.message and "dt must be below 7.5e-05 s" in run.message
-        fine = un.run(*thrown(speed, beside), t_end=0.05, dt=2e-5)
+        fine = un.run(*thrown(speed, beside), t_end=0.05, dt=1e-5)
         assert fine.ok and abs(fine.data.base_twist.values[-1, 0]) < 1e-6
 
 
@@ -207,7 +211,14 @@ def test_bounces():
     assert run.ok and np.abs(gap).max() / 1.1 < run.error < 0.05
 
 
-@pytest.mark.parametrize("name, dt", [("woodpecker", 0.002), ("walker", 0.02), ("hopper", 0.02)])
+@pytest.mark.parametrize(
+    "name, dt",
+    [
+        ("woodpecker", 0.002),
+        pytest.param("walker", 0.02, marks=pytest.mark.long),
+        pytest.param("hopper", 0.02, marks=pytest.mark.long),
+    ],
+)
 def test_gallery_entries_with_long_steps(name, dt):
     done = run_scenario(gallery.load(name), dt=dt)
     assert done.run.status == "doubtful" and done.metrics["error_estimate"] > 0.05

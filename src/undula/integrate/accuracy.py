@@ -112,10 +112,10 @@ class Repetition:
             return np.nan
         found = [self._reached(w.mark, _halved(w.mark.now), w.last)[1] for w in windows]
         places, energies = self._differences([w.mark.system for w in windows], found, [w.last for w in windows])
-        if self.rough:  # at impacts the velocities jump, and the instants of impacts differ a little
-            energies = np.full(len(windows), np.median(energies))
         lengths = [self.times[w.last] - self.times[w.mark.sample] for w in windows]
-        return float(max(places.sum(), energies.sum()) * (self.times[-1] - self.times[0]) / sum(lengths))
+        whole = (self.times[-1] - self.times[0]) / sum(lengths)
+        # at impacts velocities jump, and their instants differ a little: such differences do not add up
+        return float(max(whole * places.sum(), np.median(energies) if self.rough else whole * energies.sum()))
 
     def from_start(self) -> float:
         """The largest error at some instants, those of the windows, of a run that is repeated as a whole."""
