@@ -62,7 +62,7 @@ class Outcome(NamedTuple):
 
 
 class Again(NamedTuple):
-    """A run should be repeated with its step divided by a whole number, because `why`."""
+    """A run should be repeated with its step divided by a whole number, because `why`, and the estimated error."""
 
     divisor: int
     why: str
@@ -152,7 +152,7 @@ class Engine:
         good = judged.quality
         divisor = goal.divisor(good, self.method.order) if verdict.status == "ok" else 1
         if divisor > 1:
-            return Again(divisor, f"the estimated error was {good.error:.2g}", good.error)
+            return Again(divisor, "the estimated error was", good.error)
         if verdict.status == "ok":
             verdict = Verdict("ok", self.remarks(ended or verdict.message))
         return self._ended(whole, steps, verdict, kept, judged, goal)

@@ -4,6 +4,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import equinox as eqx
+import numpy as np
 
 from undula.balance.admissible import admissible
 from undula.balance.limits import check_references
@@ -114,14 +115,14 @@ def run(
     watch = Watch(system.switches, until, None if until is None else system.labels)
     kind = Engine if watch.idle else WatchedEngine
     engine = kind(system, method, state, t_end, progress, on_samples, watch, t0)
-    divisor, reasons = 1, dict[str, None]()
+    divisor, reasons = 1, dict[str, list[str]]()
     while True:
-        found = engine.go(steps, _done(steps, given, t_end - t0, divisor, list(reasons)), goal)
+        found = engine.go(steps, _done(steps, given, t_end - t0, divisor, reasons), goal)
         if not isinstance(found, Again):
             *done, error = found
             return Run(*done, engine.compile_s, engine.wall_s, error)
         steps, divisor = steps.divided(found.divisor), divisor * found.divisor
-        reasons[found.why] = None
+        reasons.setdefault(found.why, []).append(f" {found.error:.2g}" if np.isfinite(found.error) else "")
         goal = goal._replace(divisions=goal.divisions // found.divisor, before=found.error)
 
 
@@ -140,11 +141,12 @@ def _goal(method: Integrator, dt: float | None, tolerance: float | None, refine:
     return Goal(MEANINGLESS, DIVISIONS if refine else 1)
 
 
-def _done(steps: Steps, dt: float, time: float, divisor: int, reasons: list[str]) -> str:
+def _done(steps: Steps, dt: float, time: float, divisor: int, reasons: dict[str, list[str]]) -> str:
     """A summary of what was done and, if the steps are not those requested, why."""
     if divisor > 1:
+        why = " and ".join(what + ", then".join(values) if any(values) else what for what, values in reasons.items())
         how = "was halved" if divisor == 2 else f"was divided by {divisor}"
-        return f"{steps.count} steps of {steps.dt:.9g} s done: dt = {dt:g} s {how}, because {' and '.join(reasons)}."
+        return f"{steps.count} steps of {steps.dt:.9g} s done: dt = {dt:g} s {how}, because {why}."
     if abs(steps.dt - dt) <= 1e-9 * dt:
         return f"{steps.count} steps of {dt:g} s done."
     what = f"t_end = {time:g} s" if not steps.t0 else f"t_end - t0 = {time:g} s"

@@ -204,9 +204,9 @@ def run_scenario(
     result = run(setup.system, state, t_end, dt, stride, setup.integrator, progress, pass_on, **more)
     result.data.attrs |= own
     metrics = scenario.facts(setup) | _measured(scenario, setup, result)
-    whole = result.status in ("ok", "doubtful")
-    unknown = Undetermined("no part could be repeated" if whole else "the run did not reach its end")
-    metrics["error_estimate"] = result.error if math.isfinite(result.error) else unknown
+    if result.status in ("ok", "doubtful"):
+        unknown = Undetermined("no part of the run could be repeated with a smaller step")
+        metrics["error_estimate"] = unknown if math.isnan(result.error) else result.error
     return ScenarioRun(
         scenario, parameters, setup, result, {k: float(v) for k, v in metrics.items()}, reasons_of(metrics)
     )
