@@ -10,7 +10,6 @@ error. The compiled steps of the run are used again, because their length is an 
 The second costs twice the run, so that it is left out where the first is small enough.
 """
 
-from itertools import takewhile
 from typing import Any, NamedTuple
 
 import jax
@@ -153,8 +152,9 @@ class Repetition:
         _, look_at_samples, size, _ = self.programs
         rows, k = [], 0
         while k < len(moments):
-            same = takewhile(lambda s, first=systems[k]: s is first, systems[k : k + size])
-            n = len(list(same))
+            n = 1
+            while n < min(size, len(moments) - k) and systems[k + n] is systems[k]:
+                n += 1
             some = moments[k : k + n]
             full = some + [some[-1]] * (size - n)
             t, state, contacts = jax.tree.map(lambda *x: jnp.asarray(np.stack(x)), *full)

@@ -38,7 +38,8 @@ def passage(system: System, samples: Sample, dt: float) -> Passage | None:
             continue
         thick = np.broadcast_to(np.asarray(thickness, dtype=float), group.size)
         if np.isfinite(thick).any():
-            found += [_first(group, k, own[k], thick[k], samples, dt) for k in np.flatnonzero(np.isfinite(thick))]
+            thin = np.flatnonzero(np.isfinite(thick)).tolist()
+            found += [_first(group, k, own[k], thick[k], samples, dt) for k in thin]
     return min((x for x in found if x is not None), key=lambda x: x.t, default=None)
 
 

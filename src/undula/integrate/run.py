@@ -119,8 +119,8 @@ def run(
     while True:
         found = engine.go(steps, _done(steps, given, t_end - t0, divisor, reasons), goal)
         if not isinstance(found, Again):
-            *done, error = found
-            return Run(*done, engine.compile_s, engine.wall_s, error)
+            data, status, message, last, count, step, error = found
+            return Run(data, status, message, last, count, step, engine.compile_s, engine.wall_s, error)
         steps, divisor = steps.divided(found.divisor), divisor * found.divisor
         reasons.setdefault(found.why, []).append(f" {found.error:.2g}" if np.isfinite(found.error) else "")
         goal = goal._replace(divisions=goal.divisions // found.divisor, before=found.error)
