@@ -60,8 +60,8 @@ def run_phases(
 
     A `Run` with the samples of all phases, along one time; `phase` (time) numbers them from 1. Where systems differ, what a
     phase does not have is NaN. The last sample of a phase is replaced by the first one of the next, after the change of
-    velocity, which is recorded as an event. The first phase that fails ends the run; its message says which. The errors of the phases add
-    up.
+    velocity, which is recorded as an event. The first phase that fails ends the run; its message says which.
+    Errors of the phases add up.
     """
     check_tolerance(tolerance, dt)
     if not phases:
