@@ -206,7 +206,7 @@ def rods_more(v: dict) -> str:
     return (
         f"This is not at equal accuracy: with 3 modes the tip of the soft cantilever is off by up to {three['error']:.1%} of the length over 2 s{other}. "
         f"With 6 modes\nit is off by {six['error']:.1%}, at {sig(six['wall'])} wall seconds per simulated second.\n\n"
-        f"The inverse dynamics of a rod with 21 nodes and 15 coordinates takes {sig(v['inverse_us'])} us (document 002, table 5.3: 500 us). "
+        f"The inverse dynamics of a rod with 21 nodes and 15 coordinates takes {sig(v['inverse_us'])} us (Gotelli 2024, table 5.3: 500 us). "
         f"A step costs {listed(modes['us'])} us with\n{listed(modes['modes'], str)} modes. {listed(rods['rods'], str)} rods on one clamp take "
         f"{listed(rods['us'])} us per step: the exponent is {rods['exponent']:.1f}."
     )

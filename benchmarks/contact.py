@@ -150,7 +150,7 @@ def rolling(seconds, changes):
 def main() -> None:
     quick = options(__doc__).quick
     print(
-        "wall seconds per simulated second, one core, steps of 1/4000 s, the best of 5 in turn (document 003: Matlab)"
+        "wall seconds per simulated second, one core, steps of 1/4000 s, the best of 5 in turn (Transeth et al. 2008: Matlab)"
     )
     few = dict(n=2) if quick else {}
     found = dict(table=table(RUNS[:1] if quick else RUNS, 1.01 if quick else 10.0, 1 if quick else 5, few))

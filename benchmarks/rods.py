@@ -2,7 +2,7 @@
 
 python benchmarks/rods.py [--quick]     (part of make bench)
 
-The four rods of document 002, table 3.1, with its settings (dt = 0.01 s, 3 modes, 20 nodes); PyElastica with 50 elements and
+The four rods of Gotelli 2024, table 3.1, with its settings (dt = 0.01 s, 3 modes, 20 nodes); PyElastica with 50 elements and
 its own largest stable step; SoRoMoX (cantilevers) with the order and step that were the quickest at PyElastica's
 accuracy. Then the accuracy of these settings, the cost versus the numbers of modes and rods, and the inverse dynamics
 of one rod of 21 nodes.
@@ -27,7 +27,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from undula import gallery
-from undula.numerics.quick import quickly_compiled
+from undula.numerics.programs import quickly_compiled
 
 DOCUMENT = {
     "cantilever-stiff": (7.1, 4.5),
@@ -68,7 +68,7 @@ def installed(package):
 def table_of_the_document(quick):
     """Wall seconds per simulated second: undula, PyElastica, SoRoMoX; those of the document."""
     out = {}
-    print("wall seconds per simulated second (document 002: its own Matlab, SoRoSim; other machines)")
+    print("wall seconds per simulated second (Gotelli 2024: its own Matlab, SoRoSim; other machines)")
     print(
         f"{'rod':18s}{'undula':>9s}{'PyElastica':>12s}{'SoRoMoX':>9s}{'document':>10s}{'SoRoSim':>9s}   ratios PyElastica, SoRoMoX"
     )
@@ -191,7 +191,7 @@ def one_rod(calls):
     jax.block_until_ready(loop(system, x))
     us = 1e6 * best(lambda: loop(system, x)) / calls
     print(
-        f"inverse dynamics of a rod, 21 nodes, 15 coordinates: {us:.1f} us (document 002, table 5.3: 500 us, C++)",
+        f"inverse dynamics of a rod, 21 nodes, 15 coordinates: {us:.1f} us (Gotelli 2024, table 5.3: 500 us, C++)",
         flush=True,
     )
     return us

@@ -42,9 +42,7 @@ def pytest_configure(config):
     # compiled programs are kept between runs of the suite
     user = os.getuid() if hasattr(os, "getuid") else "user"
     usual = os.path.join(tempfile.gettempdir(), f"undula-tests-{user}{'-full' if full else ''}")
-    jax.config.update("jax_compilation_cache_dir", os.environ.get("UNDULA_TEST_CACHE", usual))
-    jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)
-    jax.config.update("jax_persistent_cache_min_entry_size_bytes", -1)
+    os.environ["UNDULA_CACHE"] = os.environ.get("UNDULA_TEST_CACHE", usual)
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -83,6 +81,9 @@ def pytest_collection_modifyitems(config, items):
 def pytest_runtest_teardown(item, nextitem):
     """Drops compiled programs between classes when they fill the memory: JAX itself never does."""
     if (nextitem is None or _scope(item.nodeid) != _scope(nextitem.nodeid)) and _resident() > MEMORY:
+        from undula.numerics import programs
+
+        programs.forget()
         jax.clear_caches()
         gc.collect()
         if os.path.exists("/lib/x86_64-linux-gnu/libc.so.6"):
@@ -107,12 +108,6 @@ def wrong_types(monkeypatch):
     import jaxtyping
 
     monkeypatch.setattr(jaxtyping.config, "jaxtyping_disable", True)
-
-
-@pytest.fixture
-def no_cache(monkeypatch, tmp_path_factory):
-    """The user's own cache is left alone, so that these tests do not change JAX's settings."""
-    monkeypatch.setenv("JAX_COMPILATION_CACHE_DIR", str(tmp_path_factory.getbasetemp() / "unused"))
 
 
 @pytest.fixture

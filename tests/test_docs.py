@@ -76,6 +76,9 @@ def test_gallery_pages_are_whole(name):
         default = row.split("|")[2].strip()
         if not isinstance(parameter.default, str):
             np.testing.assert_allclose(parameter.parse(default.replace(" ", "")), parameter.default, rtol=1e-5)
+    table = re.findall(r"^\| (`[^|]*`) \| ([^|]*) \|.*\|.*\|$", text[text.index("| metric | unit |") :], re.M)
+    units = {metric: unit for row, unit in table for metric in re.findall(r"`(\w+)`", row)}
+    assert units == scenario.metric_units
     assert f"undula run {name}" in text and f"](../images/{name}.png)" in text
     assert f"gallery/{name}.md" in (ROOT / "mkdocs.yml").read_text()
     assert f"gallery/{name}.md" in (ROOT / "README.md").read_text()

@@ -9,7 +9,7 @@ from numpy.testing import assert_allclose
 
 import undula as un
 from undula import gallery
-from undula.numerics.quick import quickly_compiled
+from undula.numerics.programs import quickly_compiled
 
 VEHICLES = (
     "unicycle",

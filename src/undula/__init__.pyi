@@ -67,6 +67,7 @@ from .model.prepare import prepare as prepare
 from .model.state import Acceleration as Acceleration, State as State
 from .model.system import System as System
 from .numerics.lanes import lanes as lanes
+from .numerics.programs import compiled as compiled
 from .record.netcdf import load as load, save as save
 from .record.sample import sample as sample
 from .view.page import write_html as write_html

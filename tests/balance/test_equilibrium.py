@@ -7,7 +7,7 @@ import pytest
 from numpy.testing import assert_allclose
 
 import undula as un
-from undula.numerics.quick import quickly_compiled
+from undula.numerics.programs import quickly_compiled
 
 G = 9.81
 

@@ -7,7 +7,7 @@ from numpy.testing import assert_allclose
 
 import undula as un
 from undula import gallery
-from undula.numerics.quick import quickly_compiled
+from undula.numerics.programs import quickly_compiled
 
 HINGE = (0.5**0.5, 0.5**0.5, 0, 0)  # the z axis of a closure's frames along -y
 

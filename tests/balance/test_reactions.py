@@ -13,7 +13,7 @@ from numpy.testing import assert_allclose
 
 import undula as un
 from undula import gallery
-from undula.numerics.quick import quickly_compiled
+from undula.numerics.programs import quickly_compiled
 from vehicles import PLANE, probe, seen, vehicle
 
 Least, Bound, Cone = un.reactions.Least, un.reactions.Bound, un.reactions.Cone

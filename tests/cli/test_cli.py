@@ -8,9 +8,11 @@ import sys
 import pytest
 
 from undula import gallery
-from undula.cli import app as cli, cache, doctor, output
+from undula.cli import app as cli, doctor, output
 from undula.core.errors import UndulaError
+from undula.core.phases import PHASES
 from undula.core.startup import FLAG, KEY, OPTION
+from undula.numerics import store
 
 PENDULUM = "double-pendulum"
 SHORT = ("--t-end", "0.05", "--dt", "0.001")  # 51 samples: one chunk is one sample, also in failing runs
@@ -27,10 +29,7 @@ RUN_KEYS = [
     "compile_s",
     "wall_s",
 ]
-RUN_KEYS += ["real_time_factor", "metrics", "reasons", "files"]
-
-
-pytestmark = pytest.mark.usefixtures("no_cache")
+RUN_KEYS += ["real_time_factor", "metrics", "reasons", "metric_units", "phases_s", "first_samples_s", "files"]
 
 
 # Bad input
@@ -145,7 +144,7 @@ def test_show_json(undula):
     found = json.loads(out)
     assert code == 0 and err == ""
     length = {"name": "length", "default": 1.0, "unit": "m", "meaning": "length of each rod"}
-    length |= {"allowed": "a number > 0 m", "low": 0, "high": None, "choices": []}
+    length |= {"allowed": "a number > 0 m", "low": 0, "high": None, "open_low": True, "choices": []}
     assert found["parameters"][0] == length
     assert found["base"] == {"name": "pivot", "role": "fixed", "group": "SE3"}
     assert found["bodies"][1] == {"name": "upper", "mass": 1.0}
@@ -159,6 +158,8 @@ def test_show_table(undula):
     code, out, _ = undula("show", PENDULUM)
     assert code == 0
     for word in (
+        "source: Boyer et al. 2019, figure 15",
+        "Boyer et al. 2019: F. Boyer, J. Mauny, M. Porez",
         "a number > 0 m",
         "length of each rod",
         "mass [kg]",
@@ -175,6 +176,7 @@ def test_version_and_help(undula):
     for arguments in ((), ("--help",), ("run", "--help")):
         code, out, _ = undula(*arguments)
         assert code == 0 and "Usage: undula" in out
+    assert "Simulated time [s]." in out and "Time step [s]." in out
 
 
 def test_numbers_that_json_lacks_become_null():
@@ -196,7 +198,9 @@ def test_run_json_and_file(undula, here):
     assert (found["scenario"], found["status"], found["steps"]) == (PENDULUM, "ok", 50)
     assert (found["t_end"], found["dt"]) == (0.05, 0.001)
     assert found["real_time_factor"] == pytest.approx(0.05 / found["wall_s"])
-    assert found["metrics"]["energy_drift"] < 1e-6
+    assert found["metrics"]["energy_drift"] < 1e-6 and found["metric_units"] == {"energy_drift": "J"}
+    assert tuple(found["phases_s"]) == PHASES and min(found["phases_s"].values()) >= 0
+    assert found["phases_s"]["run"] > 0 and found["first_samples_s"] > 0
     assert found["files"] == {"data": "x.nc"}
     with xarray.open_dataset("x.nc") as data:
         assert data.sizes["time"] == 51
@@ -207,7 +211,7 @@ def test_run_json_and_file(undula, here):
 def test_run_table_and_sampling(undula, here):
     code, out, err = undula(*RUN, *SHORT, "--save-every", "5", "--quiet", "--out", "x.nc")
     assert code == 0 and err == ""
-    for word in ("ok: 50 steps", "energy_drift", "times real time", "x.nc"):
+    for word in ("ok: 50 steps", "energy_drift", " J ", "times real time", "whole command", "x.nc"):
         assert word in out
     from undula.record.netcdf import load
 
@@ -342,26 +346,21 @@ def test_interrupt(undula, here, monkeypatch):
 
 def test_process_prints_json_alone_and_keeps_what_it_compiled(here):
     environment = os.environ | {"XDG_CACHE_HOME": str(here), "LOCALAPPDATA": str(here), "HOME": str(here)}
-    del environment["JAX_COMPILATION_CACHE_DIR"]
+    del environment["UNDULA_CACHE"]
     environment["PYTHONPATH"] = os.pathsep.join(p for p in sys.path if p)
     command = [sys.executable, "-m", "undula", *RUN, *SHORT, "--json"]
     done = subprocess.run(command, env=environment, capture_output=True, text=True)
     assert done.returncode == 0 and done.stderr == ""
     assert list(json.loads(done.stdout)) == RUN_KEYS
-    kept = [path.name for path in here.rglob("*-cache")]
-    assert any("steps" in name for name in kept) and any("broadcast" in name for name in kept)  # including tiny ones
+    assert len([path.name for path in here.rglob("undula/programs/*.program")]) >= 2
 
 
 def test_unusable_cache_folder_breaks_nothing(monkeypatch, tmp_path):
-    import jax
-
     (tmp_path / "file").write_text("")
-    monkeypatch.delenv("JAX_COMPILATION_CACHE_DIR")
+    monkeypatch.delenv("UNDULA_CACHE")
     for name in ("XDG_CACHE_HOME", "LOCALAPPDATA", "HOME"):
         monkeypatch.setenv(name, str(tmp_path / "file"))
-    before = jax.config.jax_compilation_cache_dir
-    cache.keep_compiled()
-    assert jax.config.jax_compilation_cache_dir == before
+    assert store.folder() is None
 
 
 # The doctor

@@ -27,9 +27,6 @@ RUN = ("run", "double-pendulum", "--t-end", "0.05", "--dt", "0.001", "--json")
 SAMPLES = 51
 
 
-pytestmark = pytest.mark.usefixtures("no_cache")
-
-
 @pytest.fixture(scope="module")
 def data(tmp_path_factory):
     """The samples of a run, as read from a file."""

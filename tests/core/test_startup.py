@@ -60,7 +60,7 @@ print(json.dumps(dict(
 
 def imported(flags: str | None, before: str = "pass") -> dict:
     """What a fresh process sees after `import undula`."""
-    drop = ("XLA_FLAGS", "JAX_COMPILATION_CACHE_DIR")
+    drop = ("XLA_FLAGS", "JAX_COMPILATION_CACHE_DIR", "UNDULA_CACHE")
     environment = {k: v for k, v in os.environ.items() if k not in drop} | {"JAX_PLATFORMS": "cpu"}
     environment["PYTHONPATH"] = os.pathsep.join(p for p in sys.path if p)
     if flags is not None:

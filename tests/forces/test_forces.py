@@ -10,7 +10,7 @@ from scipy.integrate import quad, solve_ivp
 
 import undula as un
 from trees import random_inertia, random_state
-from undula.numerics.quick import quickly_compiled
+from undula.numerics.programs import quickly_compiled
 
 forward = eqx.filter_jit(un.forward_dynamics)
 

@@ -9,7 +9,7 @@ from numpy.testing import assert_allclose
 from scipy.spatial.transform import Rotation
 
 import undula as un
-from undula.numerics.quick import quickly_compiled
+from undula.numerics.programs import quickly_compiled
 
 KP, KD = np.array([30.0, 50.0, 20.0]), np.array([4.0, 10.0, 6.0])
 LAW = un.laws.Sinusoid([0.6, 0.5, 0.7], [1.0, 2.0, 1.5], [0.3, 0.0, 1.0])

@@ -18,7 +18,8 @@ from scipy.spatial.transform import Rotation
 import undula as un
 from undula import gallery
 from undula.gallery import hexapod
-from undula.numerics.quick import quickly_compiled
+from undula.gallery.catalogue import description
+from undula.numerics.programs import quickly_compiled
 
 g = 9.81
 
@@ -80,7 +81,7 @@ def test_classes(name, n, m, m_locked):
     found = un.classify(*started(name))
     assert (found.unknown, found.m, found.m_locked) == (n, m, m_locked)
     assert (found.motion == "dynamic") == (m_locked < n)
-    assert str(found) == gallery.load(name).kind
+    assert str(found) == description(name)["class"]
 
 
 @pytest.fixture(scope="module")

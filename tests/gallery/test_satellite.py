@@ -10,7 +10,7 @@ from scipy.spatial.transform import Rotation
 import undula as un
 from undula import gallery
 from undula.gallery import measures
-from undula.numerics.quick import quickly_compiled
+from undula.numerics.programs import quickly_compiled
 
 
 @pytest.fixture(scope="module")

@@ -12,6 +12,7 @@ from scipy.linalg import solve_continuous_are
 
 import undula as un
 from undula import gallery
+from undula.gallery.catalogue import description
 
 KEPT = ("base.x", "base.ry", "base.rz")
 
@@ -78,7 +79,7 @@ def test_closed_loop_eigenvalues(segway):
         np.sort_complex(found.eigenvalues), np.sort_complex(np.linalg.eigvals(A - B @ feedback(p))), atol=1e-8
     )
     assert found.eigenvalues.real.max() < -1
-    assert str(un.classify(segway.system, segway.state)) == gallery.load("segway").kind
+    assert str(un.classify(segway.system, segway.state)) == description("segway")["class"]
 
 
 def test_gains_are_those_of_a_regulator(segway):

@@ -14,6 +14,7 @@ from numpy.testing import assert_allclose
 import undula as un
 from undula import gallery
 from undula.gallery import mobile_manipulator
+from undula.gallery.catalogue import description
 from vehicles import (
     GAIT,
     HEAVY,
@@ -39,9 +40,8 @@ from vehicles import (
 class TestClasses:
     @pytest.mark.parametrize("name", VEHICLES)
     def test_entry_says_its_class(self, name):
-        scenario = gallery.load(name)
-        setup = scenario.setup()
-        assert str(un.classify(setup.system, setup.state)) == scenario.kind
+        setup = gallery.load(name).setup()
+        assert str(un.classify(setup.system, setup.state)) == description(name)["class"]
 
     def test_classes_of_the_document(self):
         def of(name, **given):

@@ -8,7 +8,7 @@ from scipy.spatial.transform import Rotation
 
 import undula as un
 from trees import random_inertia
-from undula.numerics.quick import quickly_compiled
+from undula.numerics.programs import quickly_compiled
 
 
 @pytest.fixture(scope="module")

@@ -1,7 +1,5 @@
 """Complete runs: when they end, their status, what they record between samples."""
 
-import os
-
 import jax
 import numpy as np
 import pytest
@@ -10,12 +8,12 @@ from scipy.integrate import quad
 
 import undula as un
 from undula import gallery
-from undula.cli import cache, output
-from undula.integrate import chunks
+from undula.cli import output
 from undula.integrate.judge import COARSE, MISSED, Records, Verdict, conclude
 from undula.integrate.moreau import Moreau
 from undula.integrate.start import check_times
 from undula.model import prepare as preparation
+from undula.numerics.programs import Program
 from undula.record.sample import Sample
 from undula.scenario.scenario import Parameter, Scenario, Setup, run_scenario
 
@@ -50,31 +48,21 @@ def test_links_are_computed_inside_compiled_functions_alone(monkeypatch):
 
 
 def test_another_run_of_the_same_structure_takes_its_programs(monkeypatch):
-    """Two oscillators with different stiffness, initial state and step share compiled programs."""
-    compiled = []
-    monkeypatch.setattr(chunks, "_programs", {})  # other tests may have run the same structure
-    real = chunks._jitted
-    monkeypatch.setattr(chunks, "_jitted", lambda short: compiled.append(short) or real(short))
-    for k, x, dt in ((4.0, 1.0, 0.01), (9.0, -0.5, 0.005)):
+    """Oscillators with different stiffness, initial state, step and number of steps share compiled programs."""
+    traced = []
+    real = Program._lowered
+    monkeypatch.setattr(Program, "_lowered", lambda self, *args: traced.append(self.name) or real(self, *args))
+    monkeypatch.setenv("UNDULA_CACHE", "off")
+    for k, x, dt, t_end in ((4.0, 1.0, 0.01, 1.0), (9.0, -0.5, 0.005, 1.0), (4.0, 1.0, 0.01, 40.0)):
         b = un.Builder("oscillator", gravity=(0, 0, 0))
         b.base("ground")
         b.body("mass", "ground", un.Prismatic((1, 0, 0), stiffness=k), mass=1.0)
         system = b.build()
-        data = un.run(system, system.state([x]), t_end=1.0, dt=dt, save_every=10).data
-        assert_allclose(data.position.values[:, 0], x * np.cos(np.sqrt(k) * data.time.values), atol=1e-7)
-    assert len(compiled) == 2  # steps and samples, once
-
-
-def test_kept_programs_stay_within_a_limit(tmp_path):
-    for k in range(10):  # the first were used most recently
-        file = tmp_path / f"{k}-cache"
-        file.write_bytes(bytes(100))
-        os.utime(file, (2000 - k, 1000))
-    (tmp_path / "else").write_bytes(bytes(5000))
-    cache.trim(tmp_path, limit=1000)
-    assert len(list(tmp_path.iterdir())) == 11
-    cache.trim(tmp_path, limit=999)
-    assert sorted(x.name for x in tmp_path.iterdir()) == [*(f"{k}-cache" for k in range(4)), "else"]
+        data = un.run(system, system.state([x]), t_end=t_end, dt=dt, save_every=10).data
+        assert_allclose(data.position.values[:, 0], x * np.cos(np.sqrt(k) * data.time.values), atol=3e-7)
+        if k == 4.0 and t_end == 1.0:
+            traced.clear()
+    assert not traced
 
 
 # The end

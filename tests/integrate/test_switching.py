@@ -13,7 +13,7 @@ from numpy.testing import assert_allclose
 
 import undula as un
 from undula.elements.element import changed
-from undula.numerics.quick import quickly_compiled
+from undula.numerics.programs import quickly_compiled
 
 G = 9.81
 M, L = 2.0, 1.0

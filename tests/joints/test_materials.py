@@ -12,7 +12,7 @@ import undula as un
 from undula.balance.look import look
 from undula.balance.stiffness import stiffness_of
 from undula.model.prepare import prepare
-from undula.numerics.quick import quickly_compiled
+from undula.numerics.programs import quickly_compiled
 
 E, R = 1e6, 0.01
 A, I = np.pi * R**2, np.pi * R**4 / 4

@@ -16,7 +16,7 @@ from undula.joints.rod import basis, magnus
 from undula.joints.rod.pieces import piece_turns
 from undula.joints.rod.plan import RodPlan
 from undula.model.state import displaced
-from undula.numerics.quick import quickly_compiled
+from undula.numerics.programs import quickly_compiled
 
 EI = 2.0
 

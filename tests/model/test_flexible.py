@@ -14,7 +14,7 @@ from numpy.testing import assert_allclose
 from scipy.spatial.transform import Rotation
 
 import undula as un
-from undula.numerics.quick import quickly_compiled
+from undula.numerics.programs import quickly_compiled
 
 L, RHO, EI = 0.7, 0.4, 3.0  # m, kg/m, N m^2
 MASS, INERTIA = 0.2, 0.004  # kg, kg m^2

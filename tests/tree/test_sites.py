@@ -11,7 +11,7 @@ from scipy.spatial.transform import Rotation
 
 import undula as un
 from undula.model.state import displaced
-from undula.numerics.quick import quickly_compiled
+from undula.numerics.programs import quickly_compiled
 
 EI = 2.0
 

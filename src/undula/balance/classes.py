@@ -9,14 +9,15 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from undula.balance.rows import rows_of
+from undula.balance.admissible import instant
 from undula.contact.carried import contact_count, over_unknowns, touch
+from undula.core.arrays import known
 from undula.elements.element import changed
 from undula.model.prepare import prepare
 from undula.model.state import State
 from undula.model.system import System
 from undula.model.topology import GROUPS
-from undula.numerics.quick import quickly_compiled
+from undula.numerics.programs import quickly_compiled
 from undula.numerics.row_space import TOLERANCE
 from undula.tree.driven import driven_motion
 from undula.tree.snapshot import place
@@ -111,12 +112,12 @@ class Classes:
         return np.array([legend.index(self._known[key]) for key in keys], dtype=int), legend
 
     def _class_of(self, samples: Any, k: int, mask: np.ndarray | None, closed: np.ndarray | None) -> str:
-        system = self.system if mask is None else changed(self.system, mask=jnp.asarray(mask))
-        state = jax.tree.map(lambda x: jnp.asarray(x[k]), samples.state)
+        system = self.system if mask is None else changed(self.system, mask=np.asarray(mask))
+        state = jax.tree.map(lambda x: np.asarray(x[k]), samples.state)
         t = float(samples.t[k])
         touching = None
         if closed is not None and closed.any():
-            touching = _touching(system.bare(), state, jnp.asarray(t)), closed
+            touching = (*_touching(system.bare(), state, np.asarray(t)), closed)
         if touching is None and not system.constrained:
             return self.generic
         try:
@@ -126,8 +127,8 @@ class Classes:
 
 
 @quickly_compiled
-def _touching(system: System, state: State, t: Any) -> Array:
-    """Rows (contacts, 3, 6 + nv) of contacts: normal, and across it as far as their laws have friction."""
+def _touching(system: System, state: State, t: Any) -> tuple[Array, Array]:
+    """Rows (contacts, 3, 6 + nv) of contacts: normal, and across it as far as their laws have friction; velocities."""
     prepared = prepare(system)
     state, known = driven_motion(system, t, state)
     snap = place(prepared, t, state, known)
@@ -138,7 +139,7 @@ def _touching(system: System, state: State, t: Any) -> Array:
         J = J.reshape(J.shape[0], -1, contact_count(group))[:, :3]
         missing = 3 - J.shape[1]
         out.append(jnp.pad(jnp.moveaxis(J, (0, 1, 2), (2, 1, 0)), ((0, 0), (0, missing), (0, 0))))
-    return jnp.concatenate(out)
+    return jnp.concatenate(out), state.velocity
 
 
 def _stuck(J: np.ndarray, closed: np.ndarray, u: np.ndarray) -> np.ndarray:
@@ -150,14 +151,6 @@ def _stuck(J: np.ndarray, closed: np.ndarray, u: np.ndarray) -> np.ndarray:
     return np.concatenate(out)
 
 
-@quickly_compiled
-def _rows(system: System, state: State, t: Any):
-    prepared = prepare(system)
-    state, known = driven_motion(system, t, state)
-    rows = rows_of(prepared, place(prepared, t, state, known))
-    return rows.A, rows.driven, state.velocity
-
-
 def _rank(A: np.ndarray) -> int:
     """Rank after scaling the rows to unit length."""
     size = np.linalg.norm(A, axis=1, keepdims=True)
@@ -165,17 +158,20 @@ def _rank(A: np.ndarray) -> int:
     return int(np.linalg.matrix_rank(A, tol=TOLERANCE)) if A.size else 0
 
 
-def _at(system: System, state: State, t: float, touching: tuple[Array, np.ndarray] | None = None) -> Class:
-    """The class at an instant; `touching`: rows of contacts, and which of these are closed."""
+def _at(system: System, state: State, t: float, touching: tuple[Array, Array, np.ndarray] | None = None) -> Class:
+    """The class at an instant; `touching`: rows of contacts, velocities, and which of the contacts are closed."""
     top = system.topology
-    A, explicit, u = (np.asarray(x) for x in _rows(system, state, jnp.asarray(float(t))))
+    A, explicit, u = np.zeros((0, 6 + system.nv)), np.zeros(0), np.zeros(6 + system.nv)
+    if system.ideal:
+        here = known(instant(system, state, t))
+        A, explicit, u = here.A, here.driven, here.state.velocity
     held = len(A) if system.mask is None else int(np.asarray(system.mask).sum())
     if touching is not None:
-        more = _stuck(np.asarray(touching[0]), touching[1], u)
+        more = _stuck(np.asarray(touching[0]), touching[2], np.asarray(touching[1]))
         A, explicit, held = np.concatenate([A, more]), np.append(explicit, np.zeros(len(more))), held + len(more)
     which = system.topology.unknown
     others = np.setdiff1d(np.arange(A.shape[1]), which)
-    known = explicit + A[:, others] @ u[others]  # contribution of the driven motion and of laws inside constraints
+    given = explicit + A[:, others] @ u[others]  # contribution of the driven motion and of laws inside constraints
     own = system.row_names[: len(system.reaction_weights)]
     names = (*own, *[""] * (len(A) - len(own)))
     turning, driven = _turning(system)
@@ -213,8 +209,8 @@ def _at(system: System, state: State, t: float, touching: tuple[Array, np.ndarra
     place = {int(i): j for j, i in enumerate(which)}
     kinematic = tuple(name for k, name in passive if fixed[place[6 + k]])
     dynamic = tuple(name for k, name in passive if not fixed[place[6 + k]])
-    solution = np.linalg.lstsq(A[:, which], -known, rcond=TOLERANCE)[0] if n else np.zeros(0)
-    residual = float(np.abs(A[:, which] @ solution + known).max()) if len(A) else 0.0
+    solution = np.linalg.lstsq(A[:, which], -given, rcond=TOLERANCE)[0] if n else np.zeros(0)
+    residual = float(np.abs(A[:, which] @ solution + given).max()) if len(A) else 0.0
     model = _model(system, word, motion, m_locked, n)
     words = ", ".join(x for x in (word, actuation, statics) if x)
     carrier = f"base free in {top.base_group}" if top.base_role == "free" else f"{top.base_role} base"

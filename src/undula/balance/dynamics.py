@@ -21,6 +21,7 @@ from undula.model.prepare import Prepared, prepare
 from undula.model.state import Acceleration, State
 from undula.model.system import System
 from undula.numerics.pick import pick
+from undula.numerics.programs import quickly_compiled
 from undula.numerics.small import matmul
 from undula.tree.inverse import newton_euler, proper
 from undula.tree.relative import Relative, bias_of, link_rates, relative_of
@@ -62,6 +63,7 @@ def _on_links(prepared: Prepared, external: Array | None) -> Array | None:
     return pick(pushed, first) + matmul(jnp.asarray(belongs, dtype=float), pick(pushed, rest))
 
 
+@quickly_compiled(nameless=True)
 def inverse_dynamics(
     system: System,
     state: State,
@@ -124,6 +126,7 @@ def _body_wrenches(prepared: Prepared, balance: Balance, external: Array | None)
     return newton_euler(top.body_slots, inertia, rel, state.base_twist, deta0, rate, gain, on_bodies)
 
 
+@quickly_compiled(nameless=True)
 def bias(
     system: System, state: State, wrenches: Float[Array, "bodies 6"] | None = None, t: Any = 0.0
 ) -> Float[Array, "n"]:
@@ -133,6 +136,7 @@ def bias(
     return jnp.concatenate([needed[_directions(system)], needed[6:]])
 
 
+@quickly_compiled(nameless=True)
 def gravity_efforts(system: System, state: State, t: Any = 0.0) -> Float[Array, "n"]:
     """Generalised efforts that hold the system still against gravity alone [N m or N]."""
     needed = weights(prepare(system), t, state)
@@ -160,6 +164,7 @@ def _directions(system: System) -> np.ndarray:
     return np.array(system.topology.base_directions, dtype=int)
 
 
+@quickly_compiled(nameless=True)
 def mass_matrix(system: System, state: State) -> Float[Array, "n n"]:
     """Mass matrix over (base directions, coordinates) [kg, kg m, kg m^2]."""
     which = np.concatenate([_directions(system), 6 + np.arange(system.nv)])
@@ -172,11 +177,13 @@ def _placed(system: System, state: State) -> tuple[Prepared, Snapshot]:
     return prepared, place(prepared, 0.0, state, Acceleration.zero(system.nv), frames=False, screws=False)
 
 
+@quickly_compiled(nameless=True)
 def locomotion_inertia(system: System, state: State) -> tuple[Float[Array, "6 6"], Float[Array, "6 nv"]]:
     """Locked inertia M_o+ and coupling oM_r: momentum in the base's frame = M_o+ eta_o + oM_r v (3.31)."""
     return base_inertia(*_placed(system, state))
 
 
+@quickly_compiled(nameless=True)
 def locomotion_force(
     system: System,
     state: State,
@@ -188,6 +195,7 @@ def locomotion_force(
     return -_motion(prepare(system), t, state, Acceleration(jnp.zeros(6), dv), wrenches).needed()[:6]
 
 
+@quickly_compiled(nameless=True)
 def forward_dynamics(
     system: System,
     state: State,

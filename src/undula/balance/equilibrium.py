@@ -7,7 +7,6 @@ has one part in the row space, which closes the gaps, and one in Z, which balanc
 
 from typing import Any, NamedTuple
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -23,15 +22,16 @@ from undula.balance.implicit_equilibrium import (
     without_derivative,
 )
 from undula.balance.rows import rows_of
+from undula.core.arrays import known, namespace
 from undula.core.errors import UndulaError
 from undula.joints.rod.pieces import refuse_overwound
 from undula.model.prepare import prepare
 from undula.model.state import Acceleration, State, displaced
 from undula.model.system import System
 from undula.numerics.newton import columns_of
-from undula.numerics.quick import quickly_compiled
+from undula.numerics.programs import compiled, quickly_compiled
 from undula.numerics.row_space import TOLERANCE
-from undula.tree.driven import driven_motion
+from undula.tree.driven import driven_motion, driven_state
 from undula.tree.snapshot import place, stand
 
 # Scale of the efforts where they nearly vanish: this fraction of those of a large displacement. With the default tolerance, a
@@ -138,7 +138,7 @@ def _traced(system: System, state: State | None, t: Any, tolerance: float, max_i
     return TracedEquilibrium(at, residual, iterations.astype(int), reactions)
 
 
-@eqx.filter_jit
+@compiled
 def _searched(system: System, state: State | None, t: Any, tolerance: float, max_iterations: int):
     bare = driven_motion(system, t, system.state())[0].at_rest()
     start = None if state is None else driven_motion(system, t, state)[0].at_rest()
@@ -152,15 +152,15 @@ def _searched(system: System, state: State | None, t: Any, tolerance: float, max
     return searched(terms, measure, system, bare, start, t, tolerance, max_iterations)
 
 
-@eqx.filter_jit
+@compiled
 def _differentiable(system: System, start: State, found: State, t: Any):
     return differentiable(terms, system, start, found, t)
 
 
 def _found(system: System, state: State | None, t: Any, tolerance: float, max_iterations: int) -> Equilibrium:
-    time = jnp.asarray(float(t))
+    time = np.asarray(float(t))
     start = system.state() if state is None else state
-    start = driven_motion(system, time, start)[0]
+    start = driven_state(system, time, start)
     refuse_overwound(
         system.rods,
         system.labels.rods,
@@ -196,7 +196,7 @@ def _found(system: System, state: State | None, t: Any, tolerance: float, max_it
 
 def _increase(system: System, time: Any, tolerance: float) -> Equilibrium:
     """The equilibrium reached by increasing the load from zero in adaptive steps."""
-    bare = driven_motion(system, time, system.state())[0]
+    bare = driven_state(system, time, system.state())
     at, done, step, count = bare, 0.0, 0.02, 0
     while True:
         part = min(1.0, done + step)
@@ -215,10 +215,10 @@ def _newton(
 ) -> Equilibrium:
     """Newton's method with a line search on the residual; with `descend`, away from unstable equilibria."""
 
-    ranges = np.asarray(_ranges(system))
+    ranges = _ranges(known(system))
 
     def look(state):
-        r, K, size, A, gap, reactions = (np.asarray(x) for x in _balance(system, state, t, jnp.asarray(part)))
+        r, K, size, A, gap, reactions = (np.asarray(x) for x in _balance(system, state, t, np.asarray(part)))
         scale = max(size, STRESS_FREE * (np.abs(K) @ ranges).max(initial=0.0)) or 1.0
         left = max(np.abs(r).max(initial=0.0) / scale, np.abs(gap).max(initial=0.0))
         return _Point(state, left if np.isfinite(left) else np.inf, r, K, A, gap, reactions)
@@ -236,7 +236,7 @@ def _newton(
         step = closing + Z @ along
         fraction = 1.0
         while fraction > 1e-3:
-            new = look(_moved(system, at.state, jnp.asarray(fraction * step)))
+            new = look(_moved(system, at.state, fraction * step))
             if new.left < np.inf:
                 slope, before = new.r @ (Z @ along), force @ along
                 if (slope <= 0.5 * abs(before)) if downhill else (new.left < (1 - 1e-4 * fraction) * at.left):
@@ -254,13 +254,14 @@ def _newton(
 
 def _ranges(system: System) -> Any:
     """Typical large values of the unknowns, in their own units: a radian, the system's length, or one over that length."""
-    parts = [jnp.zeros(1), jnp.linalg.norm(jnp.asarray(system.joint_position), axis=1)]
-    parts += [jnp.asarray(g.steps).sum(1) for g in system.rods]
-    largest = jnp.concatenate(parts).max()
-    size = jnp.where(largest > 0, largest, 1.0)
+    xp = namespace(system)
+    parts = [xp.zeros(1), xp.linalg.norm(system.joint_position, axis=1)]
+    parts += [g.steps.sum(1) for g in system.rods]
+    largest = xp.concatenate(parts).max()
+    size = xp.where(largest > 0, largest, 1.0)
     by_unit = {"m": size, "1/m": 1 / size}
     units = ("m",) * 3 + ("rad",) * 3 + system.labels.units
-    return jnp.asarray([by_unit.get(units[k], 1.0) for k in system.topology.unknown])
+    return xp.asarray([by_unit.get(units[k], 1.0) for k in system.topology.unknown])
 
 
 class _Point(NamedTuple):
@@ -287,4 +288,4 @@ def _directions(A: np.ndarray, gap: np.ndarray) -> tuple[np.ndarray, np.ndarray]
 
 def tangent_stiffness(system: System, state: State, t: float = 0.0) -> Equilibrium:
     """The state as given, balanced or not, with its residual, its tangent stiffness and the smallest eigenvalue of that."""
-    return _newton(system, state, jnp.asarray(float(t)), 1.0, 1.0, 0)
+    return _newton(system, state, np.asarray(float(t)), 1.0, 1.0, 0)

@@ -8,7 +8,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from undula.balance.energy import first_moment, kinetic_energy_of, potential_energy_of
-from undula.core.errors import UndulaError
+from undula.core.errors import UndulaError, as_vector
 from undula.elements.site import WORLD, Found, Site, as_site
 from undula.elements.view import SiteView
 from undula.lie import se3, so3
@@ -17,7 +17,9 @@ from undula.model.sections import section_name
 from undula.model.sites import MovingSection, PackedSite
 from undula.model.state import Acceleration, State
 from undula.model.system import System
+from undula.numerics.programs import quickly_compiled
 from undula.numerics.small import cross, matmul, matvec, tmatvec
+from undula.tree import driven
 from undula.tree.inverse import LinkMotion
 from undula.tree.relative import entries
 from undula.tree.sites import see_site
@@ -57,6 +59,13 @@ def body_motion(prepared: Prepared, snap: Snapshot) -> LinkMotion:
     return LinkMotion(*jax.vmap(pull)(*at, V, W), *jax.vmap(pull)(*at, dV, dW))
 
 
+@quickly_compiled(nameless=True)
+def driven_motion(system: System, t: Any, state: State) -> tuple[State, Acceleration]:
+    """The state with driven coordinates, and a driven base, set by their laws at time t [s], and their accelerations."""
+    return driven.driven_motion(system, t, state)
+
+
+@quickly_compiled(nameless=True)
 def body_poses(system: System, state: State) -> se3.Pose:
     """Poses of all bodies in the world: positions (bodies, 3) [m], quaternions (bodies, 4)."""
     prepared = prepare(system)
@@ -64,12 +73,14 @@ def body_poses(system: System, state: State) -> se3.Pose:
     return se3.Pose(p, jax.vmap(so3.from_matrix)(R))
 
 
+@quickly_compiled(nameless=True)
 def body_twists(system: System, state: State) -> Float[Array, "bodies 6"]:
     """Body twists (V, Omega) of all bodies, each in its own frame [m/s, rad/s]."""
     motion = body_motion(*snapshot(system, state))
     return jnp.concatenate([motion.V, motion.W], axis=1)
 
 
+@quickly_compiled(nameless=True)
 def body_accelerations(system: System, state: State, acceleration: Acceleration) -> Float[Array, "bodies 6"]:
     """Time derivatives of the components of the body twists [m/s^2, rad/s^2]."""
     motion = body_motion(*snapshot(system, state, acceleration))
@@ -78,23 +89,38 @@ def body_accelerations(system: System, state: State, acceleration: Acceleration)
 
 def body_jacobian(system: System, state: State, body: str) -> Float[Array, "6 n"]:
     """J in: twist of the body (in its own frame) = J (base twist, v); n = 6 + nv."""
-    k = system.body(body)
-    return jax.jacfwd(lambda u: body_twists(system, state.with_velocity(u))[k])(jnp.zeros(6 + system.nv))
+    return _body_jacobian(system, state, np.asarray(system.body(body)))
 
 
 def point_jacobian(system: System, state: State, body: str, point: Float[Array, "3"]) -> Float[Array, "3 n"]:
     """J in: world velocity [m/s] of a point fixed in the body (given in the body's frame [m]) = J (base twist, v)."""
-    R = so3.to_matrix(body_poses(system, state).quaternion[system.body(body)])
-    J = body_jacobian(system, state, body)
-    return R @ (J[:3] - jnp.cross(jnp.asarray(point, dtype=float)[:, None], J[3:], axis=0))
+    return _point_jacobian(system, state, np.asarray(system.body(body)), as_vector(point, 3, "point"))
 
 
 def point_position(system: System, state: State, body: str, point: Float[Array, "3"]) -> Float[Array, "3"]:
     """World position [m] of a point given in a body's frame [m]."""
-    poses, k = body_poses(system, state), system.body(body)
-    return poses.position[k] + matvec(so3.to_matrix(poses.quaternion[k]), jnp.asarray(point, dtype=float))
+    return _point_position(system, state, np.asarray(system.body(body)), as_vector(point, 3, "point"))
 
 
+@quickly_compiled(nameless=True)
+def _body_jacobian(system: System, state: State, k: Any) -> Float[Array, "6 n"]:
+    return jax.jacfwd(lambda u: body_twists(system, state.with_velocity(u))[k])(jnp.zeros(6 + system.nv))
+
+
+@quickly_compiled(nameless=True)
+def _point_jacobian(system: System, state: State, k: Any, point: Any) -> Float[Array, "3 n"]:
+    R = so3.to_matrix(body_poses(system, state).quaternion[k])
+    J = _body_jacobian(system, state, k)
+    return R @ (J[:3] - jnp.cross(point[:, None], J[3:], axis=0))
+
+
+@quickly_compiled(nameless=True)
+def _point_position(system: System, state: State, k: Any, point: Any) -> Float[Array, "3"]:
+    poses = body_poses(system, state)
+    return poses.position[k] + matvec(so3.to_matrix(poses.quaternion[k]), point)
+
+
+@quickly_compiled(nameless=True)
 def centre_of_mass(system: System, state: State) -> Float[Array, "3"]:
     """Centre of mass of the whole system in the world [m]."""
     return mass_centre(*snapshot(system, state))
@@ -116,6 +142,7 @@ def momentum_about_origin(prepared: Prepared, snap: Snapshot) -> Float[Array, "6
     return jax.vmap(of_link)(prepared.inertia, snap.Rw, snap.pw, V, W).sum(0)
 
 
+@quickly_compiled(nameless=True)
 def momentum(system: System, state: State, frame: str = "base") -> Float[Array, "6"]:
     """Momentum (linear, angular) of the whole system [kg m/s, kg m^2/s].
 
@@ -135,11 +162,13 @@ def momentum(system: System, state: State, frame: str = "base") -> Float[Array, 
     return jnp.concatenate([tmatvec(R, p), tmatvec(R, total[3:] - cross(about, p))])
 
 
+@quickly_compiled(nameless=True)
 def kinetic_energy(system: System, state: State) -> Float[Array, ""]:
     """Kinetic energy [J]."""
     return kinetic_energy_of(*snapshot(system, state))
 
 
+@quickly_compiled(nameless=True)
 def potential_energy(system: System, state: State, t: Any = 0.0) -> Float[Array, ""]:
     """Potential energy of gravity (zero at the world's origin), springs, rods and other conservative force models [J]."""
     prepared, snap = snapshot(system, state)
@@ -152,17 +181,25 @@ def site_view(system: System, state: State, site: Site | str, t: Any = 0.0) -> S
     `R` (3, 3), `p` (3,) [m] in the world; `V`, `W` (3,) in its own frame [m/s, rad/s]; `X` [m], `xi`, `dxi` (6,) [1, 1/m;
     per s]. The tangent of a rod, the derivative of `p` with respect to X, is `R @ xi[:3]`.
     """
+    return _site_view(system, state, packed_site(system, as_site(site, "the site")), t)
+
+
+@quickly_compiled(nameless=True)
+def _site_view(system: System, state: State, packed: PackedSite, t: Any) -> SiteView:
     prepared, snap = snapshot(system, state)
-    packed = packed_site(system, as_site(site, "the site"))
     seen = see_site(prepared, snap._replace(t=t), packed)
     return jax.tree.map(lambda x: x[0], seen.view._replace(dX=None, slide=None))
 
 
 def site_jacobian(system: System, state: State, site: Site | str, t: Any = 0.0) -> Float[Array, "6 n"]:
     """J in: twist of the site (in its own frame) = J (base twist, v); n = 6 + nv."""
+    return _site_jacobian(system, state, packed_site(system, as_site(site, "the site")), t)
 
+
+@quickly_compiled(nameless=True)
+def _site_jacobian(system: System, state: State, packed: PackedSite, t: Any) -> Float[Array, "6 n"]:
     def twist(u):
-        return site_view(system, state.with_velocity(u), site, t).twist
+        return _site_view(system, state.with_velocity(u), packed, t).twist
 
     return jax.jacfwd(twist)(jnp.zeros(6 + system.nv))
 

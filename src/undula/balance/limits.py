@@ -3,7 +3,6 @@
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 
 from undula.balance.balance import inertia_over
@@ -13,7 +12,7 @@ from undula.core.errors import UndulaError
 from undula.model.prepare import prepare
 from undula.model.state import State
 from undula.model.system import System
-from undula.numerics.quick import quickly_compiled
+from undula.numerics.programs import quickly_compiled
 
 LARGEST = 1e9  # magnitude allowed for a reference [SI units]
 INSTANTS = 1000  # number of times at which references are checked
@@ -39,7 +38,7 @@ def check_references(system: System, steps: int, dt: float, t0: float = 0.0) -> 
     starts = np.unique(np.linspace(0, steps, INSTANTS // 2).astype(int)) if steps > INSTANTS else np.arange(steps + 1)
     starts = np.resize(starts, INSTANTS)  # always the same number, to avoid recompilation
     times = t0 + dt * np.concatenate([starts, np.minimum(starts + 0.618 * np.arange(INSTANTS) % 1, steps)])
-    found = _references([system.groups[k].form for k in which], jnp.asarray(times))
+    found = _references([system.groups[k].form for k in which], times)
     for k, laws in zip(which, found):
         for m in range(system.groups[k].size):
             for law in laws:

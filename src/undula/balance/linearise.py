@@ -17,7 +17,7 @@ from undula.model.prepare import prepare
 from undula.model.state import State, bracket, displaced
 from undula.model.system import System
 from undula.numerics.pick import spread
-from undula.numerics.quick import quickly_compiled
+from undula.numerics.programs import quickly_compiled
 from undula.numerics.row_space import TOLERANCE
 
 BASE = ("base.x", "base.y", "base.z", "base.rx", "base.ry", "base.rz")
@@ -50,7 +50,7 @@ def linearise(system: System, state: State, t: float = 0.0, keep: Sequence[str] 
     """
     which = system.topology.unknown
     n = len(which)
-    gaps, A, F, D, Dz = (np.asarray(x) for x in _derivatives(system, state, jnp.asarray(float(t))))
+    gaps, A, F, D, Dz = (np.asarray(x) for x in _derivatives(system, state, np.asarray(float(t))))
     T, H, m = _kernel(gaps), _kernel(A), Dz.shape[1]
     # admissible deviations: T of the configuration, with the velocities that follow from it, H of the velocities, all of z
     B = np.zeros((2 * n + m, T.shape[1] + H.shape[1] + m))

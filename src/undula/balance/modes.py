@@ -10,7 +10,7 @@ from undula.core.errors import UndulaError
 from undula.model.prepare import prepare
 from undula.model.state import Acceleration, State
 from undula.model.system import System
-from undula.numerics.quick import quickly_compiled
+from undula.numerics.programs import quickly_compiled
 from undula.tree.snapshot import place
 
 

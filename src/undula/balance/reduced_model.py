@@ -21,7 +21,7 @@ from undula.model.prepare import prepare
 from undula.model.state import Acceleration, State
 from undula.model.system import System
 from undula.model.topology import GROUPS
-from undula.numerics.quick import quickly_compiled
+from undula.numerics.programs import quickly_compiled
 from undula.numerics.row_space import TOLERANCE
 from undula.tree.driven import driven_motion
 from undula.tree.snapshot import move, place

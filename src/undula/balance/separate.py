@@ -11,7 +11,7 @@ from undula.core.errors import UndulaError
 from undula.model.prepare import prepare
 from undula.model.state import Acceleration, State, displaced
 from undula.model.system import System
-from undula.numerics.quick import quickly_compiled
+from undula.numerics.programs import quickly_compiled
 from undula.tree.snapshot import place
 
 FARTHEST = 0.1  # largest change of a coordinate per iteration [m, rad]
@@ -66,5 +66,5 @@ def separated(system: System, state: State, max_iterations: int = 50) -> State:
             break
         move = np.linalg.solve(U, -left[:-1] / left[-1])
         move *= min(1.0, FARTHEST / np.abs(move).max())  # beyond, the linearised gaps are inaccurate
-        state = _moved(system, state, jnp.asarray(move))
+        state = _moved(system, state, move)
     raise UndulaError(f"'{system.name}' cannot be separated: a contact stays {-gap.min():.3g} m deep.")

@@ -17,6 +17,7 @@ from undula.model.prepare import Prepared, prepare
 from undula.model.state import Acceleration, State
 from undula.model.system import System
 from undula.numerics.pick import pick
+from undula.numerics.programs import quickly_compiled
 from undula.numerics.row_space import decompose
 from undula.numerics.small import matvec, tmatvec
 from undula.tree.snapshot import Snapshot, move, place
@@ -50,6 +51,7 @@ class Solution(NamedTuple):
     excess: Float[Array, ""]
 
 
+@quickly_compiled(nameless=True)
 def hybrid_dynamics(system: System, t: Any, state: State) -> Solution:
     """Accelerations, efforts and reactions of a system at time t [s], each coordinate in its role.
 
@@ -134,6 +136,7 @@ def accelerated(prepared: Prepared, t: Any, state: State, known: Acceleration) -
     return (whole - tmatvec(rows.A, lambdas))[6:]
 
 
+@quickly_compiled(nameless=True)
 def reaction_kernel(system: System, state: State, t: Any = 0.0) -> Float[Array, "rows rows"]:
     """Self-stresses: rows that span all lambda without effect on the accelerations (zero rows are padding).
 

@@ -6,6 +6,7 @@ kept. Modules that are slow to import are imported by the command that needs the
 """
 
 import sys
+import time
 import warnings
 from collections.abc import Callable, Sequence
 from contextlib import redirect_stdout
@@ -14,13 +15,13 @@ from typing import Annotated, Any
 
 import typer
 
-from undula.cli.cache import cache_folder, keep_compiled
 from undula.cli.input import (
     as_number,
     as_whole,
     check_folder,
+    check_name,
     check_outputs,
-    load_scenario,
+    check_run,
     open_run,
     parse_settings,
 )
@@ -29,11 +30,11 @@ from undula.cli.output import (
     FAILED,
     INTERRUPTED,
     complain,
-    describe,
     empty_report,
     fail,
     failure,
     print_json,
+    print_references,
     print_summary,
     print_table,
     progress_bar,
@@ -44,14 +45,18 @@ from undula.cli.output import (
 )
 from undula.cli.signals import current, listening
 from undula.cli.streams import give_up_output, guarded_output
+from undula.core import early
 from undula.core.errors import OutputError, UndulaError
+from undula.core.phases import Recorder, phase
 from undula.core.startup import UndulaWarning
+from undula.core.steps import check_tolerance
 from undula.core.version import __version__
 
 STATUS = {"ok": DONE, "doubtful": FAILED, "failed": FAILED, "interrupted": INTERRUPTED}
 UsageError: Any = typer.BadParameter.__bases__[0]  # newer versions of typer have their own copy of click
 
-app = typer.Typer(name="undula", add_completion=False, pretty_exceptions_enable=False)
+# without rich's markup, which takes the brackets of units, and without rich, which takes time to import
+app = typer.Typer(name="undula", add_completion=False, pretty_exceptions_enable=False, rich_markup_mode=None)
 
 Name = Annotated[str, typer.Argument(metavar="NAME", help="A name from `undula list`.")]
 File = Annotated[Path, typer.Argument(metavar="FILE.nc", help="A file written by `undula run --out`.")]
@@ -71,6 +76,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
                 status = fail(str(error))
         if output.failed:
             give_up_output()
+    if early.COMMAND:
+        for name in ("undula.integrate.tiers", "undula.numerics.store"):
+            if module := sys.modules.get(name):
+                module.finish()  # programs that are still being made, if it is worth it, or written
+        early.leave(status)
     sys.exit(status)
 
 
@@ -111,28 +121,31 @@ def start(
 
 @app.command("list")
 def list_(as_json: AsJson = False) -> None:
-    """Lists the gallery: name, summary, document and section, class."""
+    """Lists the gallery: name, summary, source, class."""
     from undula import gallery
-    from undula.balance.classes import classify
+    from undula.gallery.catalogue import description
+    from undula.gallery.sources import REFERENCES
 
-    keep_compiled()
-    rows = []
-    for scenario in map(gallery.load, gallery.NAMES):
-        kind = scenario.kind or str(classify(scenario.setup().system))
-        rows.append({"name": scenario.name, "summary": scenario.summary, "source": scenario.source, "class": kind})
+    found = map(description, gallery.NAMES)
+    rows = [{key: entry[key] for key in ("name", "summary", "source", "class")} for entry in found]
     if as_json:
-        return print_json({"scenarios": rows})
-    print_table(["name", "what it is", "document", "class"], [list(row.values()) for row in rows])
+        return print_json({"scenarios": rows, "references": REFERENCES})
+    print_table(["name", "what it is", "source", "class"], [list(row.values()) for row in rows])
+    print_references(REFERENCES)
 
 
 @app.command()
 def show(name: Name, as_json: AsJson = False) -> None:
     """Describes a scenario: parameters, bodies, joints, roles, class."""
-    keep_compiled()
-    found = describe(load_scenario(name))
+    from undula.gallery.catalogue import description
+    from undula.gallery.sources import cited
+
+    check_name(name)
+    found = description(name)
+    references = cited(found["source"])
     if as_json:
-        return print_json(found)
-    print(f"{found['name']}: {found['summary']}\ndocument: {found['source']}\nclass: {found['class']}")
+        return print_json(found | {"references": references})
+    print(f"{found['name']}: {found['summary']}\nsource: {found['source']}\nclass: {found['class']}")
     print(f"by default t_end = {found['t_end']:g} s, dt = {found['dt']:g} s")
     base = found["base"]
     print(f"base: {base['name']}, {base['role']}" + (f" in {base['group']}" if base["role"] != "fixed" else ""))
@@ -148,7 +161,8 @@ def show(name: Name, as_json: AsJson = False) -> None:
                 print(f"passive coordinates, {what}: {', '.join(r[what])}")
         if r["residual"] > r["tolerance"]:
             print(f"the driven motion violates the rows by {r['residual']:.3g}: it is not compatible with them")
-    columns = {"parameters": ["name", "default", "unit", "meaning", "allowed"], "bodies": ["name", "mass"]}
+    columns = {"parameters": ["name", "default", "unit", "meaning", "allowed"], "metrics": ["name", "unit"]}
+    columns |= {"bodies": ["name", "mass"]}
     columns |= {"joints": ["name", "type", "parent", "child"], "coordinates": ["name", "role", "unit"]}
     for what, keys in columns.items():
         print_table(
@@ -156,6 +170,7 @@ def show(name: Name, as_json: AsJson = False) -> None:
             [[r[k] for k in keys] for r in found[what]],
             what,
         )
+    print_references(references)
 
 
 @app.command()
@@ -176,52 +191,87 @@ def run(
     html: Annotated[Path | None, typer.Option(metavar="FILE", help="Write a 3D page in a single file.")] = None,
     as_json: AsJson = False,
     quiet: Annotated[bool, typer.Option("--quiet", help="No progress bar.")] = False,
+    reproducible: Annotated[
+        bool, typer.Option("--reproducible", help="The same bits in every run: wait for optimised code.")
+    ] = False,
 ) -> int:
     """Simulates a scenario of the gallery, saves and draws what is requested."""
-    from undula.integrate.start import check_tolerance
-    from undula.record.partial import PartialFile
-    from undula.scenario.scenario import run_scenario
-
-    scenario = load_scenario(name)
-    parameters = scenario.values(parse_settings(settings or []))
+    given = parse_settings(settings or [])
     times = dict(t_end=as_number("t_end", t_end), dt=as_number("dt", dt), save_every=as_whole("save_every", save_every))
     allowed = as_number("tolerance", tolerance)
     check_tolerance(allowed, times["dt"])
+    check_run(name, given, times)
     check_outputs(out, plot, html)
-    keep_compiled()
+
+    with Recorder("import", early.STARTED if early.COMMAND else None) as recorder:
+        shown = sys.stderr.isatty() and not (quiet or as_json)
+        report = _run(name, given, times, allowed, out, plot, html, shown, reproducible)
+        report["phases_s"] |= recorder.count()
+    (print_json if as_json else print_summary)(report)
+    if report["status"] != "ok":
+        complain(failure(report, out))
+    return STATUS[report["status"]]
+
+
+def _run(
+    name: str,
+    given: dict[str, str],
+    times: dict[str, Any],
+    tolerance: float | None,
+    out: Path | None,
+    plot: Path | None,
+    html: Path | None,
+    shown: bool,
+    reproducible: bool,
+) -> dict[str, Any]:
+    """Runs a scenario and writes the files; returns the report."""
+    from undula import gallery
+    from undula.record.partial import PartialFile
+    from undula.scenario.scenario import run_scenario
+
+    scenario = gallery.load(name)
+    parameters = scenario.values(given)
 
     report = empty_report(scenario.name, parameters, times)
     signals = current()
     partial = None if out is None else PartialFile(out)
 
     def on_samples(count: int, since: Callable[[int], Any]) -> None:
+        if report["first_samples_s"] is None:
+            report["first_samples_s"] = time.perf_counter() - early.STARTED
         signals.patient = True  # there is something to lose now
         if partial is not None:
-            partial.offer(count, since)
+            with phase("write"):
+                partial.offer(count, since)
         signals.stop_if_asked()
 
     with redirect_stdout(sys.stderr):  # output of other libraries must not mix with the JSON
         try:
-            with progress_bar(sys.stderr.isatty() and not (quiet or as_json)) as progress:
+            with progress_bar(shown) as progress:
                 result = run_scenario(
-                    scenario, parameters, **times, progress=progress, on_samples=on_samples, tolerance=allowed
+                    scenario,
+                    parameters,
+                    **times,
+                    progress=progress,
+                    on_samples=on_samples,
+                    tolerance=tolerance,
+                    reproducible=reproducible,
                 )
         except KeyboardInterrupt:
             complain("interrupted: nothing was saved.")
-            return INTERRUPTED
+            raise typer.Exit(INTERRUPTED) from None
         except (RuntimeError, MemoryError) as error:  # XLA's and equinox's errors are RuntimeErrors
             report["message"] = f"{type(error).__name__}: {error}"
         else:
             report |= results(result)
-            write(result.run.data, report, out, plot, html, signals)
+            with phase("write"):
+                write(result.run.data, report, out, plot, html, signals)
         if partial is not None:
-            partial.close(keep="data" not in report["files"])
+            with phase("write"):
+                partial.close(keep="data" not in report["files"])
             if partial.published:
                 report["files"]["partial"] = str(partial.path)
-    (print_json if as_json else print_summary)(report)
-    if report["status"] != "ok":
-        complain(failure(report, out))
-    return STATUS[report["status"]]
+    return report
 
 
 @app.command()
@@ -276,6 +326,14 @@ def doctor(as_json: AsJson = False) -> None:
     ]
     rows += [["inverse dynamics, 11 links", with_unit(found["fast_us"], "us")]]
     rows += [["the same without the option", with_unit(found["slow_us"], "us")]]
-    rows += [["compiled programs are kept in", cache_folder() or "nowhere"]]
+    cache = found["cache"]
+    rows += [["compiled programs are kept in", cache["folder"] or "nowhere"]]
+    if cache["folder"]:
+        rows += [
+            [
+                "kept programs",
+                f"{cache['programs']}, {cache['bytes'] / 1e6:.1f} MB of at most {cache['limit'] / 1e6:.0f} MB",
+            ]
+        ]
     print_table(["what", "found"], rows)
     print(found["verdict"])

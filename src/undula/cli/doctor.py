@@ -12,12 +12,14 @@ import jax
 import jax.numpy as jnp
 
 from undula.balance.dynamics import inverse_dynamics
+from undula.core.cache import LIMIT, SWITCH
 from undula.core.startup import FLAG, KEY, OPTION, fast_loops_active, given_flags
 from undula.core.version import __version__
 from undula.joints.screw import Revolute
 from undula.model.builder import Builder
 from undula.model.state import Acceleration, State
 from undula.model.system import System
+from undula.numerics import store
 
 PACKAGES = (
     "jax",
@@ -67,8 +69,17 @@ def examine() -> dict[str, Any]:
         "slow_us": slow,
         "ratio": ratio,
         "well": well,
+        "cache": _cache(),
         "verdict": verdict,
     }
+
+
+def _cache() -> dict[str, Any]:
+    """Where compiled programs are kept (None: nowhere), how many there are, and their size [bytes]."""
+    where = store.folder()
+    sizes = [path.stat().st_size for path in where.glob(f"*{store.SUFFIX}")] if where is not None else []
+    folder = None if where is None else str(where)
+    return {"folder": folder, "programs": len(sizes), "bytes": sum(sizes), "limit": LIMIT, "switch": SWITCH}
 
 
 def judge(active: bool, x64: bool, ratio: float | None, fast: float | None = None) -> tuple[bool, str]:
@@ -127,6 +138,7 @@ def _microseconds_without() -> float | None:
         "XLA_FLAGS": without_option(given_flags()[0]),
         "JAX_PLATFORMS": "cpu",
         "JAX_ENABLE_COMPILATION_CACHE": "false",  # no programs that were compiled with the option
+        SWITCH: "off",
         "PYTHONPATH": os.pathsep.join(p for p in sys.path if p),  # the undula under examination
     }
     command = [sys.executable, "-c", WITHOUT]

@@ -5,22 +5,36 @@ import errno
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from undula.core.errors import OutputError, UndulaError
-
-if TYPE_CHECKING:
-    from undula.scenario.scenario import Scenario
+from undula.core.steps import check_times
 
 
-def load_scenario(name: str) -> "Scenario":
+def check_name(name: str) -> None:
+    """Refuses a name that is not in the gallery, and suggests a similar one."""
     from undula import gallery
 
     if name not in gallery.NAMES:
         near = difflib.get_close_matches(name.lower().replace("_", "-"), gallery.NAMES, 1, 0.5)
         hint = f" (did you mean '{near[0]}'?)" if near else ""
         raise UndulaError(f"there is no scenario '{name}'{hint}; the gallery has {', '.join(gallery.NAMES)}.")
-    return gallery.load(name)
+
+
+def check_run(name: str, settings: dict[str, str], times: dict[str, Any]) -> None:
+    """Refuses parameters and times of a run, according to the catalogue: JAX is not needed yet.
+
+    The library checks them again. Times that follow from parameters are left to it.
+    """
+    from undula.gallery import catalogue
+    from undula.scenario.parameter import check_values
+
+    check_name(name)
+    check_values(name, catalogue.parameters(name), settings)
+    usual = catalogue.catalogue().get(name, {})
+    t_end, dt = (usual.get(k) if v is None and not settings else v for k, v in list(times.items())[:2])
+    if t_end is not None and dt is not None:
+        check_times(t_end, dt, times["save_every"])
 
 
 def parse_settings(pairs: Sequence[str]) -> dict[str, str]:

@@ -12,43 +12,10 @@ from undula.core.errors import UndulaError
 
 if TYPE_CHECKING:
     from undula.cli.signals import Signals
-    from undula.scenario.scenario import Scenario, ScenarioRun
+    from undula.scenario.scenario import ScenarioRun
 
 DONE, REFUSED, FAILED, INTERRUPTED = 0, 2, 3, 130  # exit status of the command
 NOT_WRITTEN = "the results could not be written"
-
-
-def describe(scenario: "Scenario") -> dict[str, Any]:
-    from undula.balance.classes import classify
-    from undula.model.system import State
-
-    setup = scenario.setup()
-    top, labels = setup.system.topology, setup.system.labels
-    state = setup.state if isinstance(setup.state, State) else setup.state(setup.system)
-    found = classify(setup.system, state)
-    return {
-        "name": scenario.name,
-        "summary": scenario.summary,
-        "source": scenario.source,
-        "class": str(found),
-        "ranks": {k: v for k, v in vars(found).items() if k != "problem"} if setup.system.constrained else None,
-        "constraints": list(setup.system.row_names),
-        "t_end": setup.t_end,
-        "dt": setup.dt,
-        "parameters": [
-            {k: getattr(p, k) for k in ("name", "default", "unit", "meaning", "allowed", "low", "high", "choices")}
-            for p in scenario.parameters
-        ],
-        "base": {"name": labels.bodies[0], "role": top.base_role, "group": top.base_group},
-        "bodies": [{"name": n, "mass": float(m)} for n, m in zip(labels.bodies, setup.system.mass)],
-        "joints": [
-            {"name": n, "type": t, "parent": labels.bodies[p], "child": c}
-            for n, t, p, c in zip(labels.joints, labels.joint_types, top.parents, labels.bodies[1:])
-        ],
-        "coordinates": [
-            {"name": n, "role": r, "unit": u} for n, r, u in zip(labels.coordinates, top.roles, labels.units)
-        ],
-    }
 
 
 def write(
@@ -107,6 +74,9 @@ def empty_report(name: str, parameters: dict[str, Any], times: dict[str, Any]) -
         "real_time_factor": 0.0,
         "metrics": {},
         "reasons": {},
+        "metric_units": {},
+        "phases_s": {},
+        "first_samples_s": None,
         "files": {},
     }
 
@@ -114,6 +84,7 @@ def empty_report(name: str, parameters: dict[str, Any], times: dict[str, Any]) -
 def results(result: "ScenarioRun") -> dict[str, Any]:
     """What was actually done, not what was requested: `t_end` is the time of the last sample."""
     done = result.run
+    units = result.scenario.metric_units | {"error_estimate": "1"}
     return {
         "class": done.data.attrs["class"],
         "status": done.status,
@@ -126,6 +97,7 @@ def results(result: "ScenarioRun") -> dict[str, Any]:
         "real_time_factor": done.steps * done.dt / done.wall_s,
         "metrics": result.metrics,
         "reasons": result.reasons,
+        "metric_units": {name: units.get(name, "") for name in result.metrics},
     }
 
 
@@ -144,16 +116,26 @@ def failure(report: dict[str, Any], out: Path | None) -> str:
 
 def print_summary(report: dict[str, Any]) -> None:
     rows = [["status", f"{report['status']}: {report['message']}"], ["class", report["class"] or "unknown"]]
+    units = {name: "" if unit == "1" else f" {unit}" for name, unit in report["metric_units"].items()}
     why = report["reasons"]
     rows += [
-        [f"metric {name}", f"{value:.6g}: {why[name]}" if name in why else f"{value:.6g}"]
+        [f"metric {name}", f"{value:.6g}: {why[name]}" if name in why else f"{value:.6g}{units[name]}"]
         for name, value in report["metrics"].items()
     ]
     rows += [["compilation", f"{report['compile_s']:.2f} s"], ["computation", f"{report['wall_s']:.3f} s"]]
+    spent = {name: seconds for name, seconds in report["phases_s"].items() if seconds >= 0.005}
+    parts = ", ".join(f"{name} {seconds:.2f}" for name, seconds in spent.items())
+    rows += [["whole command", f"{sum(report['phases_s'].values()):.2f} s: {parts}"]]
     rows += [["speed", f"{report['real_time_factor']:.3g} times real time"]]
     for what, paths in report["files"].items():
         rows += [[what, path] for path in ([paths] if isinstance(paths, str) else paths)]
     print_table(["run", report["scenario"]], rows)
+
+
+def print_references(references: dict[str, str]) -> None:
+    """The publications behind the short names of sources."""
+    for short, full in references.items():
+        print(f"{short}: {full}")
 
 
 def print_table(columns: Sequence[str], rows: Sequence[Sequence[Any]], title: str | None = None) -> None:

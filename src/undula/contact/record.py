@@ -8,7 +8,7 @@ from jaxtyping import Float, Int
 
 from undula.contact.carried import Touch, contact_count, contact_rows
 from undula.contact.solve.solvers import Solved
-from undula.core.arrays import Array
+from undula.core.arrays import Array, ones, zeros
 from undula.model.system import System
 
 
@@ -62,10 +62,10 @@ class Step(NamedTuple):
 def nothing_yet(system: System) -> ContactMemory:
     """The memory at the start of a run."""
     count = sum(contact_count(g) for g in system.contacts)
-    none = jnp.zeros(sum(contact_count(g) * contact_rows(g) for g in system.contacts))
-    zero, whole = jnp.zeros(()), jnp.zeros((), int)
-    since = Since(zero, jnp.zeros((3, count)), jnp.zeros(count), zero, whole)
-    return ContactMemory(none, none, none, jnp.ones(()), jnp.zeros(6 + system.nv), whole, since)
+    none = zeros(sum(contact_count(g) * contact_rows(g) for g in system.contacts))
+    zero, whole = zeros(()), zeros((), int)
+    since = Since(zero, zeros((3, count)), zeros(count), zero, whole)
+    return ContactMemory(none, none, none, ones(()), zeros(6 + system.nv), whole, since)
 
 
 def added(

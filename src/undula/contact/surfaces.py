@@ -10,9 +10,9 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float
 
-from undula.core.arrays import Array
+from undula.core.arrays import Array, namespace, stacked
 from undula.core.errors import ModelError, as_vector, positive
-from undula.numerics.quick import quickly_compiled
+from undula.numerics.programs import quickly_compiled
 
 RELIEF = 48  # cells along each side of a relief
 NEWTON_STEPS = 4  # towards the nearest point of a height field
@@ -73,9 +73,10 @@ class Plane(Surface):
 
     def __init__(self, normal: Any = (0.0, 0.0, 1.0), point: Any = (0.0, 0.0, 0.0)):
         n = as_vector(normal, 3, "normal of the plane")
-        size = jnp.sqrt((jnp.asarray(n) ** 2).sum())
+        xp = namespace(n)
+        size = xp.sqrt((n**2).sum())
         positive(size, "length of the normal of the plane")
-        self.direction, self.point = jnp.asarray(n) / size, jnp.asarray(as_vector(point, 3, "point of the plane"))
+        self.direction, self.point = n / size, as_vector(point, 3, "point of the plane")
 
     def distance(self, x):
         return (self.direction * (x - self.point)).sum()
@@ -151,7 +152,7 @@ class Post(_Round):
     """An infinitely tall vertical post of a `radius` [m] at `place` (x, y) [m]."""
 
     def __init__(self, place: Any, radius: Any):
-        self.centre = jnp.asarray(as_vector(place, 2, "place of the post"))
+        self.centre = as_vector(place, 2, "place of the post")
         self.radius = _radius(radius, "radius of the post")
 
     def drawing(self, low, high):
@@ -171,11 +172,11 @@ class Posts(Surface):
     def __init__(self, places: Any, radius: Any):
         if np.ndim(places) != 2 or len(places) == 0:
             raise ModelError(f"places of the posts = {places}; it must be one (x, y) or more.")
-        self.places = jnp.asarray([as_vector(x, 2, "place of a post") for x in places])
+        self.places = stacked([as_vector(x, 2, "place of a post") for x in places])
         sizes = np.broadcast_to(radius, len(self.places)) if np.ndim(radius) == 0 else radius
         if len(sizes) != len(self.places):
             raise ModelError(f"radii of the posts: {len(sizes)} were given; there are {len(self.places)} posts.")
-        self.radii = jnp.stack([_radius(x, "radius of a post") for x in sizes])
+        self.radii = stacked([_radius(x, "radius of a post") for x in sizes])
 
     @property
     def thickness(self):
@@ -204,7 +205,7 @@ class Sphere(_Round):
     """A sphere of a `radius` [m] fixed at `centre` [m]."""
 
     def __init__(self, centre: Any, radius: Any):
-        self.centre = jnp.asarray(as_vector(centre, 3, "centre of the ball"))
+        self.centre = as_vector(centre, 3, "centre of the ball")
         self.radius = _radius(radius, "radius of the ball")
 
     def drawing(self, low, high):
@@ -213,4 +214,4 @@ class Sphere(_Round):
 
 def _radius(value: Any, what: str) -> Array:
     positive(value, what, "m")
-    return jnp.asarray(as_vector(value, 0, what))
+    return as_vector(value, 0, what)

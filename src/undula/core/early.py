@@ -9,9 +9,12 @@ import os
 import signal
 import sys
 import threading
+import time
 from collections.abc import Callable
+from contextlib import suppress
 from types import FrameType
 
+STARTED = time.perf_counter()  # [s]: when the command began, but for some hundredths of a second of the interpreter's
 INTERRUPTED = 130  # exit status
 ENDING = [getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)]
 
@@ -49,6 +52,14 @@ def end_at_once(number: int, frame: FrameType | None = None) -> None:
     except OSError:
         pass
     os._exit(INTERRUPTED)
+
+
+def leave(status: int) -> None:
+    """Ends the process of the command at once: all output is written, and JAX would take 0.3 s to clean up after itself."""
+    for stream in (sys.stdout, sys.stderr):
+        with suppress(OSError, ValueError):
+            stream.flush()
+    os._exit(status)
 
 
 COMMAND = is_command()

@@ -38,6 +38,9 @@ class Element(eqx.Module):
     observables: ClassVar[tuple[Observable, ...]] = ()
     only_authored: ClassVar[tuple[str, ...]] = ()  # fields needed only while a model is built, not in computations
 
+    def __repr__(self) -> str:  # in one line, for error messages
+        return eqx.tree_pformat(self, width=10_000)
+
     @classmethod
     def family(cls) -> str:
         """The name under which results list it: that of its class, in lower case with underscores."""

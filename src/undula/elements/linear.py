@@ -2,7 +2,7 @@
 
 from typing import Any, ClassVar
 
-import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Float
 
 from undula.core.arrays import Array
@@ -34,7 +34,7 @@ class Springs(ForceModel):
         return (stretch * _times(self.stiffness, stretch)).sum() / 2
 
     def linear(self):
-        return self.stiffness, jnp.zeros_like(self.stiffness)
+        return self.stiffness, np.zeros(self.stiffness.shape)
 
 
 class Dampers(ForceModel):
@@ -56,7 +56,7 @@ class Dampers(ForceModel):
         return -_times(self.damping, at.v)
 
     def linear(self):
-        return jnp.zeros_like(self.damping), self.damping
+        return np.zeros(self.damping.shape), self.damping
 
 
 def _times(matrix: Array, x: Float[Array, "c"]) -> Float[Array, "c"]:

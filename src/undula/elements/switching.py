@@ -5,11 +5,10 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import equinox as eqx
-import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float
 
-from undula.core.arrays import Array
+from undula.core.arrays import Array, as_array
 from undula.core.errors import ModelError, is_traced
 from undula.elements.view import View
 
@@ -59,8 +58,7 @@ class Schedule(Switching):
                 raise ModelError(f"a schedule has the interval {pair!r}; it must be (start, end), in seconds.")
             if not any(is_traced(x) for x in pair) and not pair[0] < pair[1]:
                 raise ModelError(f"a schedule has the interval {pair!r}; its start must come before its end.")
-        self.starts = jnp.asarray([a for a, _ in intervals], dtype=float)
-        self.ends = jnp.asarray([b for _, b in intervals], dtype=float)
+        self.starts, self.ends = (as_array([pair[k] for pair in intervals]) for k in (0, 1))
         self.uses_reaction = False
 
     def on(self, t: Any) -> Any:
@@ -93,7 +91,7 @@ class WhilePushing(Switching):
         self.row, self.sign, self.begins, self.index, self.uses_reaction = row, sign, begins, 0, True
 
     def on(self, t: Any) -> Any:
-        return jnp.asarray(self.begins)
+        return np.asarray(self.begins)
 
     def release(self, form: Any, at: View, reaction: Float[Array, "r"]) -> Any:
         return self.sign * reaction[self.index]
@@ -134,7 +132,7 @@ class Condition(Switching):
         self.releases, self.engages, self.begins, self.uses_reaction = release, engage, begins, release is not None
 
     def on(self, t: Any) -> Any:
-        return jnp.asarray(self.begins)
+        return np.asarray(self.begins)
 
     def release(self, form: Any, at: View, reaction: Float[Array, "r"]) -> Any:
         return None if self.releases is None else self.releases(at, reaction)

@@ -6,7 +6,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float
 
-from undula.core.arrays import Array
+from undula.core.arrays import Array, as_array, namespace
 from undula.core.errors import ModelError, UndulaError, as_vector, is_traced
 from undula.elements.actuator import Actuator
 from undula.elements.element import changed
@@ -36,7 +36,7 @@ class ProportionalDerivative(Actuator):
             if not is_traced(gain) and not np.all(np.isfinite(gain)):
                 raise UndulaError(f"ProportionalDerivative: {what} = {gain} is not allowed; it must be finite.")
         self.name, self.sites, self.coordinates = name, (), ()
-        self.kp, self.kd = (jnp.asarray(x, dtype=float) for x in (kp, kd))
+        self.kp, self.kd = as_array(kp), as_array(kd)
         self.reference = as_law(reference)
 
     def over(self, coordinates, name):
@@ -45,7 +45,7 @@ class ProportionalDerivative(Actuator):
             if x.shape not in ((), (n,)):
                 words = ", ".join(coordinates)
                 raise ModelError(f"{what} of the controller of {words} has the shape {x.shape}; it must be ({n},).")
-        gains = {what: jnp.broadcast_to(getattr(self, what), (n,)) for what in ("kp", "kd")}
+        gains = {what: namespace(x).broadcast_to(x, (n,)) for what, x in (("kp", self.kp), ("kd", self.kd))}
         return changed(super().over(coordinates, name), **gains)
 
     def effort(self, at):
@@ -128,7 +128,7 @@ class TwistFollower(Actuator):
         return jnp.concatenate([V + cross(apart, W), W]) - s.twist
 
     def start(self):
-        return jnp.zeros(6)
+        return np.zeros(6)
 
     def rate(self, at):
         return self.error(at)

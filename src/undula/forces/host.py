@@ -41,7 +41,7 @@ class HostForce(ForceModel):
         self.function, self.count = function, len(self.sites)
 
     def start(self):
-        return jnp.zeros((self.count, 6))
+        return np.zeros((self.count, 6))
 
     def update(self, at: View, dt: Any) -> Float[Array, "s 6"]:
         p, R, twist = (jnp.stack([getattr(s, what) for s in at.sites]) for what in ("p", "R", "twist"))

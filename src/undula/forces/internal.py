@@ -4,6 +4,7 @@ from typing import Any, ClassVar
 
 import jax.numpy as jnp
 
+from undula.core.arrays import as_array
 from undula.core.errors import ModelError
 from undula.elements.along import Along
 from undula.laws.field import Field, field_of
@@ -55,7 +56,7 @@ class StressFreeStrain(Along):
             )
 
     def tabulate(self, X, rod):
-        return jnp.asarray(rod.hooke(X), dtype=float)
+        return as_array(rod.hooke(X))
 
     def stress(self, at):
         return -matvec(at.table, self.strain.value(at.X, at.t))

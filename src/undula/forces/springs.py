@@ -5,7 +5,7 @@ from typing import Any
 import jax.numpy as jnp
 from jaxtyping import Float
 
-from undula.core.arrays import Array
+from undula.core.arrays import Array, as_array
 from undula.core.errors import ModelError, as_vector, is_traced
 from undula.elements.force import ForceModel
 from undula.elements.observable import Observable
@@ -53,7 +53,7 @@ class SpringDamper(ForceModel):
             if not is_traced(number) and number < 0:
                 raise ModelError(f"{key} of {what} = {float(number):g}; it must not be negative.")
             setattr(self, key, number)
-        self.pulls_only = jnp.asarray(float(pulls_only))
+        self.pulls_only = as_array(float(pulls_only))
 
     def _line(self, at) -> tuple[Array, Array]:
         """Length and unit vector from the first end to the second, in the world."""

@@ -13,12 +13,13 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float
 
-from undula.core.arrays import Array
+from undula.core.arrays import Array, as_array, known, namespace, zeros
 from undula.core.errors import ModelError, as_vector, is_traced, positive
 from undula.core.startup import UndulaWarning
 from undula.elements.along import Along, SectionView
 from undula.elements.observable import Observable
 from undula.laws.law import Law, law_of
+from undula.numerics.programs import quickly_compiled
 from undula.numerics.small import cross
 
 
@@ -55,13 +56,14 @@ class _Routed(Along):
             raise ModelError(f"routing of {what} must give two numbers, y and z [m].")
 
     def tabulate(self, X, rod):
-        value, slope = jax.jvp(lambda X: _place(self.routing, X), (X,), (jnp.ones_like(X),))
+        value, slope = _line(self.routing, X)
         starts = np.concatenate([[0.0], rod.nodes[:-1]])
         shares = np.clip((self.end - starts) / np.where(rod.pieces > 0, rod.pieces, 1.0), 0.0, 1.0)
         s = X / rod.length
         inside = (s >= starts) & (s < np.append(starts[1:], np.inf))
-        zero = jnp.zeros(1)
-        return Line(jnp.concatenate([zero, value]), jnp.concatenate([zero, slope]), (inside * shares).sum())
+        xp = namespace(value, slope)
+        D, dD = (xp.concatenate([zeros(1), x]) for x in (value, slope))
+        return Line(D, dD, (inside * shares).sum())
 
     def check(self, model):
         rod = model.rods.get(self.rod)
@@ -71,7 +73,7 @@ class _Routed(Along):
         for s in plan.places.reshape(-1):
             X = s * plan.length
             section = plan.section(X)
-            value = _place(self.routing, X)
+            value, _ = _line(self.routing, X)
             if section is None or is_traced(value) or any(is_traced(x) for x in section.outline):
                 return
             if not np.all(np.isfinite(value)):
@@ -97,6 +99,20 @@ class _Routed(Along):
 def _place(routing: Any, X: Any) -> Float[Array, "2"]:
     """Position of a line in the section at X."""
     return jnp.asarray(routing(X) if callable(routing) else routing, dtype=float)
+
+
+def _line(routing: Any, X: Any) -> tuple[Float[Array, "2"], Float[Array, "2"]]:
+    """Position of a line in the section at X, and its derivative by X."""
+    if not callable(routing):
+        return as_array(routing), zeros(2)
+    return _curve(routing, X) if is_traced(X) else known(_curve_at(routing, np.asarray(X)))
+
+
+def _curve(routing: Any, X: Any) -> tuple[Float[Array, "2"], Float[Array, "2"]]:
+    return jax.jvp(lambda X: _place(routing, X), (X,), (jnp.ones_like(X),))
+
+
+_curve_at = quickly_compiled(_curve)
 
 
 class Tendon(_Routed):
@@ -138,7 +154,7 @@ class Tendon(_Routed):
         else:
             positive(stiffness, f"stiffness of {what}", "N/m")
             self.law = law_of(length, (), f"length of {what}", low=0.0)
-            self.stiffness = jnp.asarray(stiffness, dtype=float)
+            self.stiffness = as_array(stiffness)
 
     def gather(self, at):
         u = self._tangent(at)
@@ -178,7 +194,7 @@ class Chamber(_Routed):
         what = f"the chamber '{name}'"
         positive(area, f"area of {what}", "m^2")
         self._route(name, rod, routing, end, what)
-        self.law, self.area = law_of(pressure, (), f"pressure of {what}"), jnp.asarray(area, dtype=float)
+        self.law, self.area = law_of(pressure, (), f"pressure of {what}"), as_array(area)
 
     def gather(self, at):
         return at.table.share * self.area * self._tangent(at)[0]

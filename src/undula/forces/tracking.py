@@ -3,10 +3,9 @@
 from typing import Any
 
 import equinox as eqx
-import jax.numpy as jnp
 import numpy as np
 
-from undula.core.arrays import Array
+from undula.core.arrays import Array, as_array, namespace
 from undula.core.errors import ModelError, as_vector, is_traced
 from undula.elements.actuator import Actuator
 from undula.elements.element import changed
@@ -45,7 +44,7 @@ class ComputedTorque(Actuator):
             if not is_traced(gain) and not np.all(np.isfinite(gain)):
                 raise ModelError(f"ComputedTorque: {what} = {gain} is not allowed; it must be finite.")
         self.name, self.sites, self.coordinates = name, (), ()
-        self.kp, self.kd = (jnp.asarray(x, dtype=float) for x in (kp, kd))
+        self.kp, self.kd = as_array(kp), as_array(kd)
         self.reference = as_law(reference)
         self.model, self.known = as_model(model, "ComputedTorque")
 
@@ -54,7 +53,7 @@ class ComputedTorque(Actuator):
         for what, x in (("kp", self.kp), ("kd", self.kd), ("reference", self.reference)):
             if x.shape not in ((), (n,)):
                 raise ModelError(f"{what} of the controller of {words} has the shape {x.shape}; it must be ({n},).")
-        gains = {what: jnp.broadcast_to(getattr(self, what), (n,)) for what in ("kp", "kd")}
+        gains = {what: namespace(x).broadcast_to(x, (n,)) for what, x in (("kp", self.kp), ("kd", self.kd))}
         return changed(super().over(coordinates, name), **gains)
 
     def check(self, model):
@@ -141,10 +140,10 @@ def _six(value: Any, what: str) -> Array:
     shape = np.shape(value)
     if shape not in ((6,), (6, 6)):
         raise ModelError(f"{what} has the shape {shape}; it must be (6,) or (6, 6).")
-    M = jnp.asarray(value, dtype=float)
+    M = as_array(value)
     if not is_traced(M) and not np.all(np.isfinite(M)):
         raise ModelError(f"{what} is not finite.")
-    return jnp.diag(M) if M.ndim == 1 else M
+    return namespace(M).diag(M) if M.ndim == 1 else M
 
 
 def as_model(model: Any, what: str) -> tuple[Any, tuple[str, ...]]:

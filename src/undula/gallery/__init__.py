@@ -1,9 +1,12 @@
 """The gallery: systems of the documents, each described in one file."""
 
 from importlib import import_module
+from typing import TYPE_CHECKING
 
 from undula.core.errors import UndulaError
-from undula.scenario.scenario import Scenario
+
+if TYPE_CHECKING:
+    from undula.scenario.scenario import Scenario
 
 # one module an entry, loaded when it is asked for
 NAMES = (
@@ -55,11 +58,12 @@ NAMES = (
     "hopper",
     "climber",
     "skater",
+    "biped",
     "walker",
 )
 
 
-def load(name: str) -> Scenario:
+def load(name: str) -> "Scenario":
     """The gallery entry of that name."""
     if name not in NAMES:
         raise UndulaError(f"there is no scenario '{name}'; the gallery has {', '.join(NAMES)}.")

@@ -1,4 +1,4 @@
-"""The snake robot Aiko (document 003, section VIII): links with two spheres each, cardan joints, no wheels."""
+"""The snake robot Aiko (Transeth et al. 2008, section VIII): links with two spheres each, cardan joints, no wheels."""
 
 from typing import Any
 
@@ -108,7 +108,7 @@ def laid(p: dict) -> tuple[np.ndarray, np.ndarray, float]:
 
     On the plane, the centre line along x, its middle at the origin.
     """
-    q = np.stack([np.asarray(x.value(0.0)) for x in gait(p, False)], 1).reshape(-1)
+    q = np.stack([x.value(0.0) for x in gait(p, False)], 1).reshape(-1)
     angle = np.concatenate([[0.0], np.cumsum(q[::2])])  # headings of the links
     ahead = np.stack([np.cos(angle), np.sin(angle)], 1)
     middle = np.concatenate([[[0.0, 0.0]], -np.cumsum((ahead[:-1] + ahead[1:]) / 2, 0)]) * p["length"]
@@ -150,7 +150,21 @@ def metrics(setup: Setup, data) -> dict[str, float]:
     }
 
 
-def entry(name: str, summary: str, source: str, build, more=(), metrics=metrics, **defaults) -> Scenario:
+UNITS = {
+    "link6_dx": "m",
+    "link6_dy": "m",
+    "speed": "m",  # a gait period
+    "heading_change": "rad",
+    "penetration_max": "m",
+    "contacts_mean": "1",
+    "residual_max": "1",
+    "iterations_mean": "1",
+}
+
+
+def entry(
+    name: str, summary: str, source: str, build, more=(), metrics=metrics, metric_units=UNITS, **defaults
+) -> Scenario:
     """A gallery entry of the robot; `more`: parameters of its own."""
     return Scenario(
         name=name,
@@ -159,5 +173,5 @@ def entry(name: str, summary: str, source: str, build, more=(), metrics=metrics,
         parameters=(*parameters(**defaults), *more),
         build=build,
         metrics=metrics,
-        kind="unconstrained, base free in SE3, free shape: general dynamics",
+        metric_units=metric_units,
     )

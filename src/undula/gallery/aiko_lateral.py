@@ -13,7 +13,7 @@ def build(p: dict) -> Setup:
 SCENARIO = aiko.entry(
     "aiko-lateral",
     "The snake robot Aiko by lateral undulation, friction 0.1 along and 0.5 across: forward along x",
-    "003, section VIII-B",
+    "Transeth et al. 2008, section VIII-B",
     build,
     mu_x=0.1,
     mu_y=0.5,

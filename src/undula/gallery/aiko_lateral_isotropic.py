@@ -6,7 +6,7 @@ from undula.gallery.aiko_lateral import build
 SCENARIO = aiko.entry(
     "aiko-lateral-isotropic",
     "The snake robot Aiko by lateral undulation, friction 0.2 in all directions: slowly backward",
-    "003, section VIII-D",
+    "Transeth et al. 2008, section VIII-D",
     build,
     amplitude_h=40 * aiko.DEGREE,
 )

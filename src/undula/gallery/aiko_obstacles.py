@@ -22,7 +22,11 @@ def build(p: dict) -> Setup:
 
     def start(system: un.System) -> un.State:
         lying = aiko.lying(system, p)
-        return lying if un.contact.contact_gaps(system, lying).min() >= 0 else un.contact.separated(system, lying)
+        return (
+            lying
+            if np.asarray(un.contact.contact_gaps(system, lying)).min() >= 0
+            else un.contact.separated(system, lying)
+        )
 
     return Setup(system, start, t_end=p["duration"], dt=1 / 4000)
 
@@ -44,7 +48,7 @@ def metrics(setup: Setup, data) -> dict[str, float]:
 SCENARIO = aiko.entry(
     "aiko-obstacles",
     "The snake robot Aiko by lateral undulation among posts, friction 0.2 in all directions: forward along x",
-    "003, section VIII-D, with posts of our own",
+    "Transeth et al. 2008, section VIII-D, with posts of our own",
     build,
     more=(
         Parameter("posts", 12, "", "number of posts", low=1, high=1000),
@@ -54,5 +58,6 @@ SCENARIO = aiko.entry(
         Parameter("post_offset", 0.075, "m", "from the line that the robot starts on to the posts' centres, across"),
     ),
     metrics=metrics,
+    metric_units=aiko.UNITS | {"push_mean": "N", "posts_touched": "1"},
     amplitude_h=40 * aiko.DEGREE,
 )

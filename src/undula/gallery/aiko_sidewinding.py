@@ -15,7 +15,7 @@ def build(p: dict) -> Setup:
 SCENARIO = aiko.entry(
     "aiko-sidewinding",
     "The snake robot Aiko sidewinding, friction 0.2: along y, most of it in the air",
-    "003, section VIII-E",
+    "Transeth et al. 2008, section VIII-E",
     build,
     amplitude_v=10 * aiko.DEGREE,
     phase_0=90 * aiko.DEGREE,

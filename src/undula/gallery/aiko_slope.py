@@ -37,13 +37,14 @@ def metrics(setup: Setup, data) -> dict[str, float]:
 SCENARIO = aiko.entry(
     "aiko-slope",
     "The snake robot Aiko up a slope by lateral undulation, friction 0.1 along and 0.5 across",
-    "003, section VIII-B, on a slope of our own",
+    "Transeth et al. 2008, section VIII-B, on a slope of our own",
     build,
     more=(
         Parameter("slope", 0.1, "rad", "angle of the slope, up along x", low=-1.5, high=1.5),
         Parameter("heading", 0.0, "rad", "of the robot at the start: 0 up the slope, pi/2 along it"),
     ),
     metrics=metrics,
+    metric_units=aiko.UNITS | {"climbed": "m", "height_gained": "m"},
     mu_x=0.1,
     mu_y=0.5,
 )

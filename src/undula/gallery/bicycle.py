@@ -1,4 +1,4 @@
-"""A bicycle on an idealised line of contact, its handlebars and rear wheel driven (document 001, section VI.B).
+"""A bicycle on an idealised line of contact, its handlebars and rear wheel driven (Boyer & Belkhiri 2013, section VI.B).
 
 The document's frame: X up, Y forward, Z to the left, with the origin on the line through the two contacts. That line is
 fixed in the frame, and the rows hold it in the frame's axes: true to the first order of the lean only, so that the line
@@ -28,7 +28,7 @@ class ContactLine(un.RowModel):
 
     def __init__(self, name: str, body: str, coordinates: tuple[str, str, str], l2: Any, l3: Any, h: Any, alpha: Any):
         self.name, self.sites, self.coordinates = name, (un.site(body),), coordinates
-        self.l2, self.l3, self.h, self.alpha = (jnp.asarray(x, dtype=float) for x in (l2, l3, h, alpha))
+        self.l2, self.l3, self.h, self.alpha = (np.asarray(x, dtype=float) for x in (l2, l3, h, alpha))
 
     def rows(self, at: un.elements.View):
         (frame,), h = at.sites, self.h
@@ -121,7 +121,7 @@ def metrics(setup: Setup, data) -> dict[str, float]:
 SCENARIO = Scenario(
     name="bicycle",
     summary="A steered bicycle on an idealised contact line: the front wheel follows, only the lean is dynamic",
-    source="001, section VI.B (numbers are ours)",
+    source="Boyer & Belkhiri 2013, section VI.B (numbers are ours)",
     parameters=(
         Parameter("l2", 0.5, "m", "from the origin to the front contact", low=0, open_low=True),
         Parameter("l3", 0.5, "m", "from the origin back to the rear contact", low=0, open_low=True),
@@ -144,5 +144,12 @@ SCENARIO = Scenario(
     ),
     build=build,
     metrics=metrics,
-    kind="under-constrained, isostatic, base free in SE3: reduced dynamics of 1 of 7 velocities",
+    metric_units={
+        "lean_max": "rad",
+        "distance": "m",
+        "line_off_ground": "m",
+        "steer_torque_max": "N m",
+        "energy_error": "J",
+        "residual": "mixed",
+    },
 )

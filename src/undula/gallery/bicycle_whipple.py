@@ -4,6 +4,8 @@ Its upright straight running is the benchmark of Meijaard, Papadopoulos, Ruina a
 values the parameters have. That paper points z down; here z points up.
 """
 
+import functools
+
 import numpy as np
 
 import undula as un
@@ -108,6 +110,7 @@ def critical_speeds(system: un.System, p: dict) -> tuple[float, float]:
     """Speeds [m/s] above which weave is stable and capsize is not; undetermined where there is none up to 20 m/s."""
     from scipy.optimize import brentq
 
+    @functools.cache  # both roots are sought at the same speeds first
     def coefficients(v):
         return np.poly(un.linearise(system, running(system, p, v), keep=LEAN_AND_STEER).matrix)
 
@@ -155,7 +158,7 @@ def metrics(setup: Setup, data) -> dict[str, float]:
 SCENARIO = Scenario(
     name="bicycle-whipple",
     summary="A bicycle with exact knife-edge wheels, released with a lean: it falls, balances itself or capsizes",
-    source="Meijaard et al. 2007, the Whipple benchmark; reduction of 001, section III",
+    source="Meijaard et al. 2007, the Whipple benchmark; reduction of Boyer & Belkhiri 2013, section III",
     parameters=(
         Parameter("w", 1.02, "m", "wheel base", low=0, open_low=True),
         Parameter("c", 0.08, "m", "trail"),
@@ -189,5 +192,20 @@ SCENARIO = Scenario(
     build=build,
     metrics=metrics,
     facts=facts,
-    kind="under-constrained, isostatic, base free in SE3: reduced dynamics of 3 of 9 velocities",
+    metric_units={
+        "eig1_re": "1/s",
+        "eig1_im": "1/s",
+        "eig2_re": "1/s",
+        "eig2_im": "1/s",
+        "eig3_re": "1/s",
+        "eig3_im": "1/s",
+        "eig4_re": "1/s",
+        "eig4_im": "1/s",
+        "weave_speed": "m/s",
+        "capsize_speed": "m/s",
+        "lean_end": "rad",
+        "lean_max": "rad",
+        "speed_end": "m/s",
+        "energy_drift": "J",
+    },
 )

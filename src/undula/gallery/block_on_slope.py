@@ -47,7 +47,7 @@ def metrics(setup: Setup, data) -> dict[str, float]:
 SCENARIO = Scenario(
     name="block-on-slope",
     summary="A block on a slope: it sticks exactly where the slope is below the friction, and slides beyond",
-    source="003, section V-B (Coulomb's law; numbers are ours)",
+    source="Transeth et al. 2008, section V-B (Coulomb's law; numbers are ours)",
     parameters=(
         Parameter("slope", 0.2, "rad", "angle of the slope, down along x", low=-1.5, high=1.5),
         Parameter("mu", 0.3, "", "coefficient of friction", low=0),
@@ -57,5 +57,11 @@ SCENARIO = Scenario(
     ),
     build=build,
     metrics=metrics,
-    kind="unconstrained, base free in SE3, no shape: rigid-body dynamics",
+    metric_units={
+        "final_speed": "m/s",
+        "stop_time": "s",
+        "stop_distance": "m",
+        "penetration_max": "m",
+        "residual_max": "1",
+    },
 )

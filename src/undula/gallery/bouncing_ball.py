@@ -38,7 +38,7 @@ def metrics(setup: Setup, data) -> dict[str, float]:
 SCENARIO = Scenario(
     name="bouncing-ball",
     summary="A ball that bounces to rest: infinitely many impacts in a finite time, friction that makes it roll",
-    source="003, section V-B1 (impact law; numbers are ours)",
+    source="Transeth et al. 2008, section V-B1 (impact law; numbers are ours)",
     parameters=(
         Parameter("height", 1.0, "m", "height of the fall", low=0),
         Parameter("restitution", 0.8, "", "part of the speed that an impact gives back", low=0, high=1),
@@ -51,5 +51,5 @@ SCENARIO = Scenario(
     ),
     build=build,
     metrics=metrics,
-    kind="unconstrained, base free in SE3, no shape: rigid-body dynamics",
+    metric_units={"rest_time": "s", "x": "m", "spin": "rad/s", "penetration_max": "m"},
 )

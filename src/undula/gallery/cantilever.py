@@ -1,4 +1,4 @@
-"""A hanging rod, bent by a horizontal force at its tip and released (document 002, section 3.9.1)."""
+"""A hanging rod, bent by a horizontal force at its tip and released (Gotelli 2024, section 3.9.1)."""
 
 import undula as un
 from undula.gallery import measures, rods
@@ -53,5 +53,12 @@ def scenario(
         ),
         build=lambda p: build(p, dt),
         metrics=metrics,
-        kind="manipulator, fixed base, free shape: forward dynamics",
+        metric_units={
+            "tip_x": "m",
+            "tip_z": "m",
+            "start_x": "m",
+            "start_z": "m",
+            "iterations": "1",
+            "energy_drift": "J",
+        },
     )

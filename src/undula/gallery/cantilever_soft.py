@@ -1,4 +1,4 @@
-"""The soft rod of document 002, section 3.9.1: ten metres of steel wire."""
+"""The soft rod of Gotelli 2024, section 3.9.1: ten metres of steel wire."""
 
 from undula.gallery import cantilever
 
@@ -12,5 +12,5 @@ SCENARIO = cantilever.scenario(
     force=50.0,
     modes=6,
     duration=10.0,
-    source="002, section 3.9.1 (3 modes there)",
+    source="Gotelli 2024, section 3.9.1 (3 modes there)",
 )

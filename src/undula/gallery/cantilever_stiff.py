@@ -1,4 +1,4 @@
-"""The stiff rod of document 002, section 3.9.1; the 10 N printed there must be a misprint for a tenth of a newton."""
+"""The stiff rod of Gotelli 2024, section 3.9.1; the 10 N printed there must be a misprint for a tenth of a newton."""
 
 from undula.gallery import cantilever
 
@@ -13,5 +13,5 @@ SCENARIO = cantilever.scenario(
     modes=6,
     duration=1.0,
     dt=0.005,
-    source="002, section 3.9.1 (3 modes there, and 10 N, which is ours to correct)",
+    source="Gotelli 2024, section 3.9.1 (3 modes there, and 10 N, which is ours to correct)",
 )

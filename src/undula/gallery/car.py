@@ -55,7 +55,7 @@ def metrics(setup: Setup, data) -> dict[str, float]:
 SCENARIO = Scenario(
     name="car",
     summary="A car with two steered and driven front wheels: fully actuated, the wheels give the whole motion",
-    source="000, section 4.4 (the platform; masses, radius and laws are ours)",
+    source="Ali 2011, section 4.4 (the platform; masses, radius and laws are ours)",
     parameters=(
         Parameter("wheelbase", 1.0, "m", "distance of the axles", low=0, open_low=True),
         Parameter("track", 0.5, "m", "distance of the wheels of an axle", low=0, open_low=True),
@@ -70,5 +70,5 @@ SCENARIO = Scenario(
     ),
     build=build,
     metrics=metrics,
-    kind="fully constrained, fully actuated, hyperstatic, base free in SE2: kinematic connection",
+    metric_units=measures.JOURNEY_UNITS | {"effort_max": "N m"},
 )

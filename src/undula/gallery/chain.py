@@ -56,7 +56,7 @@ def metrics(setup: Setup, data) -> dict[str, float]:
 SCENARIO = Scenario(
     name="chain",
     summary="A chain of links on a free base, driven by a travelling wave",
-    source="000, section 3.4 (unconstrained systems); link data of 003, section VIII",
+    source="Ali 2011, section 3.4 (unconstrained systems); link data of Transeth et al. 2008, section VIII",
     parameters=(
         Parameter("n", 11, "", "number of links", low=2, high=1000),
         Parameter("joint", "planar", "", "kind of the joints", choices=("planar", "cardan")),
@@ -69,4 +69,5 @@ SCENARIO = Scenario(
     ),
     build=build,
     metrics=metrics,
+    metric_units={"net_rotation": "rad", "momentum_max": "kg m^2/s", "effort_max": "N m"},
 )

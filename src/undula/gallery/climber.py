@@ -1,4 +1,4 @@
-"""A climber: two links that swing up a wall from claw to claw, as gibbons do in trees (document 001, section I)."""
+"""A climber: two links that swing up a wall from claw to claw, as gibbons do in trees (Boyer & Belkhiri 2013, section I)."""
 
 import jax.numpy as jnp
 import numpy as np
@@ -122,7 +122,7 @@ def metrics(setup: Setup, data) -> dict[str, float]:
 SCENARIO = Scenario(
     name="climber",
     summary="Two links swing up a wall from claw to claw: rows that switch, a pendulum between grabs",
-    source="001, section I (animals that swing up; robot, gait and numbers are ours)",
+    source="Boyer & Belkhiri 2013, section I (animals that swing up; robot, gait and numbers are ours)",
     parameters=(
         Parameter(
             "joint",
@@ -155,5 +155,16 @@ SCENARIO = Scenario(
     ),
     build=build,
     metrics=metrics,
-    kind="under-constrained, isostatic, base free in SE2: reduced dynamics of 1 of 3 velocities",
+    metric_units={
+        "climb": "m",
+        "sideways": "m",
+        "grabs": "1",
+        "grab_interval": "s",
+        "work": "J",
+        "grab_loss": "J",
+        "friction_loss": "J",
+        "force_max": "N",
+        "impulse_max": "N s",
+        "energy_error": "J",
+    },
 )

@@ -34,7 +34,7 @@ def metrics(setup: Setup, data) -> dict[str, float]:
 SCENARIO = Scenario(
     name="double-pendulum",
     summary="Two free joints in gravity: chaotic motion, energy kept",
-    source="004, figure 15 (forward dynamics of a tree)",
+    source="Boyer et al. 2019, figure 15 (forward dynamics of a tree)",
     parameters=(
         Parameter("length", 1.0, "m", "length of each rod", low=0, open_low=True),
         Parameter("mass", 1.0, "kg", "mass of each rod", low=0, open_low=True),
@@ -43,4 +43,5 @@ SCENARIO = Scenario(
     ),
     build=build,
     metrics=metrics,
+    metric_units={"energy_drift": "J"},
 )

@@ -1,4 +1,4 @@
-"""Two drones carry a payload between two soft rods (document 002, section 3.9.2)."""
+"""Two drones carry a payload between two soft rods (Gotelli 2024, section 3.9.2)."""
 
 import jax.numpy as jnp
 import numpy as np
@@ -60,7 +60,7 @@ def metrics(setup: Setup, data) -> dict[str, float]:
 SCENARIO = Scenario(
     name="drones-payload",
     summary="Two drones fly up and down at different rates, with a payload between two soft rods",
-    source="002, section 3.9.2 (masses, sizes and damping are ours)",
+    source="Gotelli 2024, section 3.9.2 (masses, sizes and damping are ours)",
     parameters=(
         *rods.material(1.0, 0.07, 0.25e6, 950.0, 0.0),
         Parameter("payload_mass", 2.0, "kg", "mass of the payload", low=0, open_low=True),
@@ -74,5 +74,13 @@ SCENARIO = Scenario(
     ),
     build=build,
     metrics=metrics,
-    kind="unconstrained, base free in SE3, free shape: general dynamics",
+    metric_units={
+        "drone1_z": "m",
+        "payload_z": "m",
+        "drone2_z": "m",
+        "payload_range_x": "m",
+        "payload_range_z": "m",
+        "speed_error": "m/s",
+        "iterations": "1",
+    },
 )

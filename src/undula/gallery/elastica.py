@@ -43,7 +43,7 @@ def metrics(setup: Setup, data) -> dict[str, float]:
 SCENARIO = Scenario(
     name="elastica",
     summary="Euler's elastica: a clamped rod in equilibrium with a dead force at its end",
-    source="002, section 2 (statics; numbers are ours)",
+    source="Gotelli 2024, section 2 (statics; numbers are ours)",
     parameters=(
         Parameter("length", 1.0, "m", "length of the rod", low=0, open_low=True),
         Parameter("EI", 1.0, "N m^2", "bending stiffness", low=0, open_low=True),
@@ -55,5 +55,5 @@ SCENARIO = Scenario(
     ),
     build=build,
     metrics=metrics,
-    kind="manipulator, fixed base, free shape: forward dynamics",
+    metric_units={"tip_x": "m", "tip_z": "m", "tip_angle": "rad", "moved": "m"},
 )

@@ -1,4 +1,4 @@
-"""Two bodies and a waist that bends all around without twisting: the cat turns over (document 000, section 2.3.4)."""
+"""Two bodies and a waist that bends all around without twisting: the cat turns over (Ali 2011, section 2.3.4)."""
 
 import numpy as np
 
@@ -50,7 +50,7 @@ def metrics(setup: Setup, data) -> dict[str, float]:
 SCENARIO = Scenario(
     name="falling-cat",
     summary="A cat falls on its back and turns over with zero angular momentum",
-    source="000, section 2.3.4 (numbers are ours)",
+    source="Ali 2011, section 2.3.4 (numbers are ours)",
     parameters=(
         Parameter("mass", 4.0, "kg", "mass of the cat", low=0, open_low=True),
         Parameter("length", 0.5, "m", "length of the trunk", low=0, open_low=True),
@@ -68,4 +68,5 @@ SCENARIO = Scenario(
     ),
     build=build,
     metrics=metrics,
+    metric_units={"net_rotation": "rad", "momentum_max": "kg m^2/s"},
 )

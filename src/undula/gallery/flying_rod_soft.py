@@ -5,7 +5,7 @@ from undula.gallery import flying_rod
 SCENARIO = flying_rod.scenario(
     name="flying-rod-soft",
     summary="The flying spaghetti: a soft rod in space, pushed and twisted at one end for five seconds",
-    source="002, section 3.9.1; load law of Simo and Vu-Quoc (1988), its signs ours",
+    source="Gotelli 2024, section 3.9.1; load law of Simo & Vu-Quoc 1988, its signs ours",
     length=10.0,
     force=flying_rod.soft_force,
     couple=flying_rod.soft_couple,

@@ -1,4 +1,4 @@
-"""The stiff flying rod of document 002; its load is lost with the figure, so that it is ours."""
+"""The stiff flying rod of Gotelli 2024; its load is lost with the figure, so that it is ours."""
 
 import undula as un
 from undula.gallery import flying_rod
@@ -6,7 +6,7 @@ from undula.gallery import flying_rod
 SCENARIO = flying_rod.scenario(
     name="flying-rod-stiff",
     summary="A short thick rod in space, pushed and twisted at one end for half a second",
-    source="002, section 3.9.1 (the load is ours)",
+    source="Gotelli 2024, section 3.9.1 (the load is ours)",
     length=1.0,
     force=flying_rod.stiff_force,
     couple=flying_rod.stiff_couple,

@@ -38,7 +38,7 @@ def metrics(setup: Setup, data) -> dict[str, float]:
 SCENARIO = Scenario(
     name="free-body",
     summary="A torque-free asymmetric body flips about its middle axis (Dzhanibekov)",
-    source="000, section 2.3 (Poincare equations of one body)",
+    source="Ali 2011, section 2.3 (Poincare equations of one body)",
     parameters=(
         Parameter("mass", 1.0, "kg", "mass", low=0, open_low=True),
         Parameter("inertia", (0.01, 0.02, 0.025), "kg m^2", "principal inertias", low=0, open_low=True),
@@ -46,4 +46,5 @@ SCENARIO = Scenario(
     ),
     build=build,
     metrics=metrics,
+    metric_units={"flips": "1", "energy_drift": "J", "momentum_drift": "kg m^2/s"},
 )

@@ -66,7 +66,7 @@ def metrics(setup: Setup, data) -> dict[str, float]:
 SCENARIO = Scenario(
     name="heavy-column",
     summary="A column too tall for its own weight: it buckles beyond Greenhill's height and hangs over",
-    source="002, section 2 (statics with an instability; Greenhill, 1881)",
+    source="Gotelli 2024, section 2 (statics with an instability; Greenhill 1881)",
     parameters=(
         Parameter("length", 1.0, "m", "height of the column", low=0, open_low=True),
         Parameter("EI", 1.0, "N m^2", "bending stiffness", low=0, open_low=True),
@@ -79,5 +79,5 @@ SCENARIO = Scenario(
     ),
     build=build,
     metrics=metrics,
-    kind="manipulator, fixed base, free shape: forward dynamics",
+    metric_units={"critical_weight": "N/m", "critical_number": "1", "tip_x": "m", "tip_z": "m"},
 )

@@ -87,7 +87,7 @@ def metrics(setup: Setup, data) -> dict[str, float]:
 SCENARIO = Scenario(
     name="helical-buckling",
     summary="A shaft between two clamps, one of which turns: it coils beyond Greenhill's torque",
-    source="002, section 2 (statics with an instability; Greenhill, 1883)",
+    source="Gotelli 2024, section 2 (statics with an instability; Greenhill 1883)",
     parameters=(
         Parameter("length", 1.0, "m", "length of the shaft", low=0, open_low=True),
         Parameter("EI", 1.0, "N m^2", "bending stiffness", low=0, open_low=True),
@@ -105,5 +105,5 @@ SCENARIO = Scenario(
     ),
     build=build,
     metrics=metrics,
-    kind="under-constrained, isostatic, fixed base: reduced dynamics of 19 of 24 velocities",
+    metric_units={"critical_twist": "rad", "critical_number": "1", "shortening": "m", "widest": "m"},
 )

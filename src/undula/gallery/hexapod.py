@@ -1,4 +1,4 @@
-"""A Stewart platform on six legs of driven lengths: five independent loops (document 000, appendix A.1)."""
+"""A Stewart platform on six legs of driven lengths: five independent loops (Ali 2011, appendix A.1)."""
 
 from typing import Any
 
@@ -49,7 +49,7 @@ def build(p: dict) -> Setup:
     home = np.array([0.0, 0.0, p["height"]])
     shift = [*p["shift"], *p["turn"]]
     pose = un.laws.Sinusoid(shift, p["rate"], [0.0, np.pi / 2, 0.0, np.pi / 2, 0.0, 0.0])
-    law = LegLengths(jnp.asarray(feet), jnp.asarray(tips), jnp.asarray(home), pose)
+    law = LegLengths(feet, tips, home, pose)
     r, m, M = p["platform_radius"], p["leg_mass"] / 2, p["platform_mass"]
     b = un.Builder("hexapod", gravity=(0, 0, -p["gravity"]))
     b.base("ground", shapes=[un.Shape("cylinder", (1.1 * p["base_radius"], 0.02), (0, 0, -0.02), colour=STEEL)])
@@ -114,7 +114,7 @@ def metrics(setup: Setup, data) -> dict[str, float]:
 SCENARIO = Scenario(
     name="hexapod",
     summary="A Stewart platform: six driven leg lengths move a platform in all six directions",
-    source="000, appendix A.1 (closed loops; numbers are ours)",
+    source="Ali 2011, appendix A.1 (closed loops; numbers are ours)",
     parameters=(
         Parameter("base_radius", 0.6, "m", "radius of the circle of the feet", low=0, open_low=True),
         Parameter("platform_radius", 0.35, "m", "radius of the circle of the ball joints", low=0, open_low=True),
@@ -130,5 +130,12 @@ SCENARIO = Scenario(
     ),
     build=build,
     metrics=metrics,
-    kind="fully constrained, isostatic, fixed base: kinematics of the loops",
+    metric_units={
+        "force_max": "N",
+        "power_max": "W",
+        "stroke": "m",
+        "travel": "m",
+        "energy_error": "J",
+        "residual": "mixed",
+    },
 )

@@ -68,7 +68,7 @@ def metrics(setup: Setup, data) -> dict[str, float]:
 SCENARIO = Scenario(
     name="hopper",
     summary="A one-legged hopper on a boom: the leg pumps and swings in a fixed rhythm, hops and runs lock to it",
-    source="003, section V-B (laws; robot and numbers are ours)",
+    source="Transeth et al. 2008, section V-B (laws; robot and numbers are ours)",
     parameters=(
         Parameter("frequency", 2.5, "Hz", "rhythm of the leg", low=0, open_low=True),
         Parameter("stroke", 0.04, "m", "amplitude of the leg's rest length", low=0),
@@ -86,5 +86,13 @@ SCENARIO = Scenario(
     ),
     build=build,
     metrics=metrics,
-    kind="manipulator, fixed base, partly driven shape: hybrid dynamics",
+    metric_units={
+        "hops": "1",
+        "hop_period": "s",
+        "flight_time": "s",
+        "clearance": "m",
+        "bounce": "m",
+        "speed": "m/s",
+        "penetration_max": "m",
+    },
 )

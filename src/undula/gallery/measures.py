@@ -3,7 +3,6 @@
 import itertools
 from typing import TYPE_CHECKING
 
-import equinox as eqx
 import numpy as np
 
 import undula as un
@@ -18,7 +17,7 @@ def at_rest(system: un.System) -> un.State:
     return _at_rest(system, system.state())
 
 
-@eqx.filter_jit
+@un.compiled
 def _at_rest(system: un.System, state: un.State) -> un.State:
     state, _ = un.kinematics.driven_motion(system, 0.0, state)
     return state.replace(base_twist=un.geometry.resting_twist(system, state))
@@ -82,6 +81,9 @@ def yaw(data: "xr.Dataset") -> np.ndarray:
     """Heading [rad] of a reference body that stays level, at each sample: the angle about z, without jumps."""
     w, _, _, z = data.base_quaternion.values.T
     return np.unwrap(2 * np.arctan2(z, w))
+
+
+JOURNEY_UNITS = {"x": "m", "y": "m", "heading": "rad", "path_length": "m", "constraint_residual": "m/s"}
 
 
 def journey(data: "xr.Dataset") -> dict[str, float]:

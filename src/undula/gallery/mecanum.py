@@ -62,7 +62,7 @@ def metrics(setup: Setup, data) -> dict[str, float]:
 SCENARIO = Scenario(
     name="mecanum",
     summary="A platform on four driven mecanum wheels runs a circle without turning: over-actuated",
-    source="000, section 3.6.2.2 (wheels with rollers, and all numbers, are ours)",
+    source="Ali 2011, section 3.6.2.2 (wheels with rollers, and all numbers, are ours)",
     parameters=(
         Parameter("mass", 20.0, "kg", "mass of the platform", low=0, open_low=True),
         Parameter("com", (0.05, 0.0), "m", "mass centre (x, y) from the middle of the wheels"),
@@ -77,5 +77,5 @@ SCENARIO = Scenario(
     ),
     build=build,
     metrics=metrics,
-    kind="fully constrained, fully actuated, hyperstatic, base free in SE2: kinematic connection",
+    metric_units=measures.JOURNEY_UNITS,
 )

@@ -1,4 +1,4 @@
-"""An RX-90-like arm on a car-like platform: each feels the other's motion (document 000, section 4.4)."""
+"""An RX-90-like arm on a car-like platform: each feels the other's motion (Ali 2011, section 4.4)."""
 
 import numpy as np
 
@@ -47,7 +47,7 @@ def metrics(setup: Setup, data) -> dict[str, float]:
 SCENARIO = Scenario(
     name="mobile-manipulator",
     summary="An RX-90-like arm works on a car that drives: torques of joints and wheels for given motions",
-    source="000, section 4.4 (masses, wheel radius, rates and the place of the arm are ours)",
+    source="Ali 2011, section 4.4 (masses, wheel radius, rates and the place of the arm are ours)",
     parameters=(
         Parameter("speed", 1.0, "m/s", "speed of the middle of the rear axle: the document's xi, 1 or 0"),
         Parameter("steer_amplitude", 1.0, "rad", "amplitude of the steering angle beta", low=-1.2, high=1.2),
@@ -74,5 +74,5 @@ SCENARIO = Scenario(
     ),
     build=build,
     metrics=metrics,
-    kind="fully constrained, fully actuated, hyperstatic, base free in SE2: kinematic connection",
+    metric_units=measures.JOURNEY_UNITS | {f"torque{j + 1}_max": "N m" for j in range(6)} | {"wheel_torque_max": "N m"},
 )

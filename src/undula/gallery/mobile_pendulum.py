@@ -1,4 +1,4 @@
-"""A cart on two driven wheels that carries a pendulum (document 001, section VI.A)."""
+"""A cart on two driven wheels that carries a pendulum (Boyer & Belkhiri 2013, section VI.A)."""
 
 import numpy as np
 
@@ -68,7 +68,7 @@ def metrics(setup: Setup, data) -> dict[str, float]:
 SCENARIO = Scenario(
     name="mobile-pendulum",
     summary="A cart on two driven wheels with a pendulum: the wheels' torques are not unique",
-    source="001, section VI.A (numbers are ours)",
+    source="Boyer & Belkhiri 2013, section VI.A (numbers are ours)",
     parameters=(
         Parameter("length", 0.5, "m", "length of the pendulum", low=0, open_low=True),
         Parameter("pendulum_mass", 0.4, "kg", "mass at its tip", low=0, open_low=True),
@@ -84,5 +84,11 @@ SCENARIO = Scenario(
     ),
     build=build,
     metrics=metrics,
-    kind="fully constrained, fully actuated, hyperstatic, base free in R: reduced dynamics of 1 of 2 velocities",
+    metric_units={
+        "swing_max": "rad",
+        "torque_max": "N m",
+        "torque_difference": "N m",
+        "energy_error": "J",
+        "residual": "mixed",
+    },
 )

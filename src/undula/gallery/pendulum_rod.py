@@ -35,7 +35,7 @@ def metrics(setup: Setup, data) -> dict[str, float]:
 SCENARIO = Scenario(
     name="pendulum-rod",
     summary="A soft pendulum: a rubber rod with a weight swings on a hinge and whips",
-    source="002, section 3 (a rod behind a revolute joint; numbers are ours)",
+    source="Gotelli 2024, section 3 (a rod behind a revolute joint; numbers are ours)",
     parameters=(
         *rods.material(1.0, 0.03, 2e6, 1100.0, 0.002),
         Parameter("hub_mass", 0.1, "kg", "mass of the hub", low=0, open_low=True),
@@ -47,5 +47,11 @@ SCENARIO = Scenario(
     ),
     build=build,
     metrics=metrics,
-    kind="manipulator, fixed base, free shape: forward dynamics",
+    metric_units={
+        "tip_x": "m",
+        "tip_z": "m",
+        "curvature_max": "1/m",
+        "energy_error": "J",
+        "iterations": "1",
+    },
 )

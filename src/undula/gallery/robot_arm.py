@@ -1,4 +1,4 @@
-"""An RX-90-like arm on a fixed base, in gravity: three joints move, three are held (document 000, section 4.4)."""
+"""An RX-90-like arm on a fixed base, in gravity: three joints move, three are held (Ali 2011, section 4.4)."""
 
 import numpy as np
 
@@ -75,7 +75,7 @@ def metrics(setup: Setup, data) -> dict[str, float]:
 SCENARIO = Scenario(
     name="robot-arm",
     summary="An RX-90-like arm on a fixed base: joint torques of a given motion in gravity",
-    source="000, section 4.4 (masses and radii are ours)",
+    source="Ali 2011, section 4.4 (masses and radii are ours)",
     parameters=(
         Parameter("amplitude", (1.0, 1.0, 1.0), "rad", "amplitude of the joints 1 to 3"),
         Parameter("rate", (1.0, 1.0, 1.0), "rad/s", "rate of the joints 1 to 3"),
@@ -86,4 +86,5 @@ SCENARIO = Scenario(
     ),
     build=build,
     metrics=metrics,
+    metric_units={f"torque{j + 1}_max": "N m" for j in range(6)} | {"work": "J"},
 )

@@ -37,7 +37,7 @@ def metrics(setup: Setup, data) -> dict[str, float]:
 SCENARIO = Scenario(
     name="rod-tree",
     summary="A free body with four soft arms, two of them flapped by tendons: a jellyfish in vacuum",
-    source="002, section 3 (rods on a floating base; numbers are ours)",
+    source="Gotelli 2024, section 3 (rods on a floating base; numbers are ours)",
     parameters=(
         Parameter("mass", 0.5, "kg", "mass of the body", low=0, open_low=True),
         Parameter("radius", 0.08, "m", "radius of the body", low=0, open_low=True),
@@ -49,5 +49,11 @@ SCENARIO = Scenario(
     ),
     build=build,
     metrics=metrics,
-    kind="unconstrained, base free in SE3, free shape: general dynamics",
+    metric_units={
+        "body_z_range": "m",
+        "arm2_tip_z_range": "m",
+        "momentum_max": "kg m/s, kg m²/s",
+        "energy_error": "J",
+        "iterations": "1",
+    },
 )

@@ -57,7 +57,7 @@ def _speed_at(start: float, t: np.ndarray, speed: np.ndarray) -> float:
 SCENARIO = Scenario(
     name="rolling-ball",
     summary="A ball thrown along the ground: it slides, rolls at 5/7 of its speed, and is stopped by rolling friction",
-    source="003, section V-B (friction, rolling friction; numbers are ours)",
+    source="Transeth et al. 2008, section V-B (friction, rolling friction; numbers are ours)",
     parameters=(
         Parameter("speed", 2.0, "m/s", "speed along x at the start"),
         Parameter("spin", 0.0, "rad/s", "rate of rotation at the start, positive as if it rolled forward"),
@@ -69,5 +69,12 @@ SCENARIO = Scenario(
     ),
     build=build,
     metrics=metrics,
-    kind="unconstrained, base free in SE3, no shape: rigid-body dynamics",
+    metric_units={
+        "roll_time": "s",
+        "roll_speed": "m/s",
+        "stop_time": "s",
+        "stop_distance": "m",
+        "final_speed": "m/s",
+        "penetration_max": "m",
+    },
 )

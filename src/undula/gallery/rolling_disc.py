@@ -1,4 +1,4 @@
-"""A thin disc that rolls on the ground on its exact contact (document 001, section II: constraints without any actuator)."""
+"""A thin disc that rolls on the ground on its exact contact (Boyer & Belkhiri 2013, section II: constraints, no actuator)."""
 
 import numpy as np
 
@@ -51,7 +51,7 @@ def metrics(setup: Setup, data) -> dict[str, float]:
 SCENARIO = Scenario(
     name="rolling-disc",
     summary="A thin disc released leaning and spinning: rolls without slip on its exact contact, energy kept",
-    source="001, section II (constraints on a free body; numbers are ours)",
+    source="Boyer & Belkhiri 2013, section II (constraints on a free body; numbers are ours)",
     parameters=(
         Parameter("radius", 0.3, "m", "radius of the disc", low=0, open_low=True),
         Parameter("mass", 1.0, "kg", "mass of the disc", low=0, open_low=True),
@@ -62,5 +62,12 @@ SCENARIO = Scenario(
     ),
     build=build,
     metrics=metrics,
-    kind="under-constrained, isostatic, base free in SE3: reduced dynamics of 3 of 6 velocities",
+    metric_units={
+        "lean_min": "rad",
+        "lean_max": "rad",
+        "path": "m",
+        "lift_force_min": "N",
+        "energy_drift": "J",
+        "residual": "mixed",
+    },
 )

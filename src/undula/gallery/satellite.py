@@ -1,4 +1,4 @@
-"""A satellite turned by three rotors (document 000, section 4.1), or by four control moment gyroscopes."""
+"""A satellite turned by three rotors (Ali 2011, section 4.1), or by four control moment gyroscopes."""
 
 import numpy as np
 
@@ -119,7 +119,7 @@ def metrics(setup: Setup, data) -> dict[str, float]:
 SCENARIO = Scenario(
     name="satellite",
     summary="Three rotors, or four control moment gyroscopes, turn a satellite: cyclic angles, net rotation, zero momentum",
-    source="000, section 4.1 (the gyroscopes are ours)",
+    source="Ali 2011, section 4.1 (the gyroscopes are ours)",
     parameters=(
         Parameter("actuators", "rotors", "", "what turns the satellite", choices=("rotors", "gyros")),
         Parameter(
@@ -142,4 +142,5 @@ SCENARIO = Scenario(
     ),
     build=build,
     metrics=metrics,
+    metric_units={"net_rotation": "rad", "momentum_drift": "kg m^2/s"},
 )

@@ -7,6 +7,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 import undula as un
+from undula.core.arrays import as_array
 from undula.gallery import drawing, measures
 from undula.scenario.scenario import Parameter, Scenario, Setup
 
@@ -107,10 +108,10 @@ def build(p: dict) -> Setup:
         )
         b.add(un.rows.RollingDisc(f"{name}_tyre", name, R))
     progress, heading, duration = course(p)
-    gains = jnp.asarray(p["gain"]), jnp.asarray(p["turn_gain"]), jnp.asarray(p["target"])
+    gains = as_array(p["gain"]), as_array(p["turn_gain"]), as_array(p["target"])
     b.force(["left", "right"], Balance(*gains, progress, heading, name="balance"))
     system = b.build()
-    lean = un.lie.so3.exp(jnp.array([0.0, p["lean"], 0.0]))
+    lean = (np.cos(p["lean"] / 2), 0.0, np.sin(p["lean"] / 2), 0.0)
     return Setup(system, system.state(base_quaternion=lean), t_end=duration, dt=0.01)
 
 
@@ -155,5 +156,13 @@ SCENARIO = Scenario(
     build=build,
     metrics=metrics,
     facts=facts,
-    kind="under-constrained, hyperstatic, base free in SE3: reduced dynamics of 3 of 8 velocities",
+    metric_units=measures.JOURNEY_UNITS
+    | {
+        "constraint_residual": "m or m/s",
+        "decay_rate": "1/s",
+        "distance_to_target": "m",
+        "pitch_max": "rad",
+        "torque_max": "N m",
+        "energy_error": "J",
+    },
 )

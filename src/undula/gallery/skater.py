@@ -1,4 +1,4 @@
-"""A skater on one blade: glides on a curve, jumps, spins with the arms pulled in and lands (document 000, section 2.3)."""
+"""A skater on one blade: glides on a curve, jumps, spins with the arms pulled in and lands (Ali 2011, section 2.3)."""
 
 import numpy as np
 
@@ -111,7 +111,7 @@ def flight(data) -> tuple[float, float]:
 SCENARIO = Scenario(
     name="skater",
     summary="A skater glides on a blade, jumps off it, spins with the arms pulled in and lands: the class changes twice",
-    source="000, section 2.3 (named there; robot, choreography and numbers are ours)",
+    source="Ali 2011, section 2.3 (named there; robot, choreography and numbers are ours)",
     parameters=(
         Parameter("speed", 1.5, "m/s", "speed along the blade at the start"),
         Parameter("spin", 5.75, "rad/s", "yaw rate at the start: the curve's radius is speed / spin"),
@@ -129,5 +129,13 @@ SCENARIO = Scenario(
     ),
     build=build,
     metrics=metrics,
-    kind="under-constrained, isostatic, base free in SE2: reduced dynamics of 2 of 4 velocities",
+    metric_units={
+        "flight_time": "s",
+        "jump_height": "m",
+        "spin_ratio": "1",
+        "turns": "1",
+        "landing_angle": "rad",
+        "landing_loss": "J",
+        "work": "J",
+    },
 )

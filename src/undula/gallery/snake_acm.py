@@ -1,4 +1,4 @@
-"""A snake-like robot of wheeled modules: more constraints than motions (document 000, section 4.3).
+"""A snake-like robot of wheeled modules: more constraints than motions (Ali 2011, section 4.3).
 
 Bodies and joints have the document's numbers: S0, S2, ... are links, S1, S3, ... wheeled bodies, and joint r_j carries S_j. The
 x axis of a link points from head to tail, so that the snake goes towards negative x. The head's frame is at its mass centre;
@@ -94,7 +94,7 @@ def metrics(setup: Setup, data) -> dict[str, float]:
 SCENARIO = Scenario(
     name="snake-acm",
     summary="A snake of wheeled modules creeps by its shape: over-constrained, the tail follows the head",
-    source="000, section 4.3 (how a module's mass is shared is ours)",
+    source="Ali 2011, section 4.3 (how a module's mass is shared is ours)",
     parameters=(
         Parameter("modules", 10, "", "number of modules", low=3, high=200),
         Parameter("half_length", 0.1, "m", "half the length of a link, the document's l", low=0, open_low=True),
@@ -127,5 +127,12 @@ SCENARIO = Scenario(
     ),
     build=build,
     metrics=metrics,
-    kind="over-constrained, hyperstatic, base free in SE2: kinematic connection",
+    metric_units=measures.JOURNEY_UNITS
+    | {
+        "tau_max": "N m",
+        "tau_median": "N m",
+        "power_max": "W",
+        "power_error": "W",
+        "bend_max": "rad",
+    },
 )

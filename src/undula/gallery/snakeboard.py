@@ -1,4 +1,4 @@
-"""The snakeboard: a rotor and two steered axles move a board that nothing pushes (document 000, section 4.2).
+"""The snakeboard: a rotor and two steered axles move a board that nothing pushes (Ali 2011, section 4.2).
 
 The numbers and the gaits are near those of Ostrowski, Lewis, Murray and Burdick (1994): 6 kg in all, a rotor of
 0.072 kg m^2. They satisfy what the document's closed form asks for: the inertia of the whole about the board's centre is
@@ -79,7 +79,7 @@ PSI_RATE = 1.0
 SCENARIO = Scenario(
     name="snakeboard",
     summary="A rotor and two steered axles drive a board from rest: under-constrained, moved by momentum",
-    source="000, section 4.2 (numbers and gaits near Ostrowski's)",
+    source="Ali 2011, section 4.2 (numbers and gaits near those of Ostrowski et al. 1994)",
     parameters=(
         Parameter("mass_board", 2.0, "kg", "mass of the board", low=0, open_low=True),
         Parameter("mass_rotor", 2.0, "kg", "mass of the rotor", low=0, open_low=True),
@@ -104,5 +104,5 @@ SCENARIO = Scenario(
     ),
     build=build,
     metrics=metrics,
-    kind="under-constrained, isostatic, base free in SE2: reduced dynamics of 1 of 3 velocities",
+    metric_units=measures.JOURNEY_UNITS | {"effort_max": "N m"},
 )

@@ -1,4 +1,4 @@
-"""A snakeboard whose rotor is two flexible beams (document 001, section VII.A)."""
+"""A snakeboard whose rotor is two flexible beams (Boyer & Belkhiri 2013, section VII.A)."""
 
 import numpy as np
 
@@ -89,7 +89,7 @@ def metrics(setup: Setup, data) -> dict[str, float]:
 SCENARIO = Scenario(
     name="soft-snakeboard",
     summary="A snakeboard whose rotor is two flexible beams, which store and give back energy",
-    source="001, section VII.A (numbers are ours)",
+    source="Boyer & Belkhiri 2013, section VII.A (numbers are ours)",
     parameters=(
         Parameter("stiffness", 0.15, "N m^2", "bending stiffness EI of the beams", low=0, open_low=True),
         Parameter("damping", 0.01, "s", "modal dampers over modal stiffnesses", low=0),
@@ -108,5 +108,12 @@ SCENARIO = Scenario(
     ),
     build=build,
     metrics=metrics,
-    kind="under-constrained, isostatic, base free in SE2: reduced dynamics of 3 of 5 velocities",
+    metric_units={
+        "distance": "m",
+        "deflection_max": "m",
+        "asymmetry": "m",
+        "rotor_torque_max": "N m",
+        "energy_error": "J",
+        "residual": "mixed",
+    },
 )

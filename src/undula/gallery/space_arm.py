@@ -1,4 +1,4 @@
-"""A six-joint arm on a free-flying base: the base reacts to every move of the arm (document 000, section 3.4)."""
+"""A six-joint arm on a free-flying base: the base reacts to every move of the arm (Ali 2011, section 3.4)."""
 
 import numpy as np
 
@@ -77,7 +77,7 @@ def metrics(setup: Setup, data) -> dict[str, float]:
 SCENARIO = Scenario(
     name="space-arm",
     summary="A six-joint arm on a free-flying base reaches out and back: the base turns and returns",
-    source="000, section 3.4.3 (numbers are ours)",
+    source="Ali 2011, section 3.4.3 (numbers are ours)",
     parameters=(
         Parameter("base_mass", 200.0, "kg", "mass of the spacecraft", low=0, open_low=True),
         Parameter("arm_mass", 60.0, "kg", "mass of the arm, shared by length", low=0, open_low=True),
@@ -86,4 +86,5 @@ SCENARIO = Scenario(
     ),
     build=build,
     metrics=metrics,
+    metric_units={"rotation_at_goal": "rad", "net_rotation": "rad", "momentum_max": "kg m^2/s", "effort_max": "N m"},
 )

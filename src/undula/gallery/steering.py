@@ -1,4 +1,4 @@
-"""Motion laws for the front wheels of a car whose wheels must not slip (document 000, section 4.4).
+"""Motion laws for the front wheels of a car whose wheels must not slip (Ali 2011, section 4.4).
 
 A car steers by the angle beta of a wheel that one imagines in the middle of its front axle. A front wheel at the distance y
 to the left of it needs tan beta = (1 - (y / wheelbase) tan beta) tan beta_wheel. The document prints its relation without
@@ -11,6 +11,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, ScalarLike
 
 import undula as un
+from undula.core.arrays import as_array
 
 
 class FrontAngle(un.laws.Law):
@@ -21,7 +22,7 @@ class FrontAngle(un.laws.Law):
 
     def __init__(self, beta: un.laws.Law, offset: Any):
         self.beta = beta
-        self.offset = jnp.asarray(offset, dtype=float)
+        self.offset = as_array(offset)
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -40,7 +41,7 @@ class FrontSpeed(un.laws.Law):
 
     def __init__(self, beta: un.laws.Law, offset: Any):
         self.beta = beta
-        self.offset = jnp.asarray(offset, dtype=float)
+        self.offset = as_array(offset)
 
     @property
     def shape(self) -> tuple[int, ...]:

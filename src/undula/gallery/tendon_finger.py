@@ -1,4 +1,4 @@
-"""A finger with two antagonist tendons: held by constant tensions, then moved by tensions in turn (document 002, (2.32))."""
+"""A finger with two antagonist tendons: held by constant tensions, then moved by tensions in turn (Gotelli 2024, (2.32))."""
 
 import numpy as np
 
@@ -39,7 +39,7 @@ def metrics(setup: Setup, data) -> dict[str, float]:
 SCENARIO = Scenario(
     name="tendon-finger",
     summary="A soft finger with two antagonist tendons: an equilibrium first, then bending to and fro",
-    source="002, section 2.3 and eq. (3.67) (numbers are ours)",
+    source="Gotelli 2024, section 2.3 and eq. (3.67) (numbers are ours)",
     parameters=(
         *rods.material(0.15, 0.015, 1e6, 1100.0, 0.01),
         Parameter("offset", 0.006, "m", "distance of the tendons from the axis", low=0),
@@ -52,5 +52,13 @@ SCENARIO = Scenario(
     ),
     build=build,
     metrics=metrics,
-    kind="manipulator, fixed base, free shape: forward dynamics",
+    metric_units={
+        "start_x": "m",
+        "start_z": "m",
+        "start_angle": "rad",
+        "tip_x_max": "m",
+        "tip_x_min": "m",
+        "tension_max": "N",
+        "energy_error": "J",
+    },
 )

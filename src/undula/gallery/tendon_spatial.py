@@ -1,4 +1,4 @@
-"""A spatial arm with three tendons: two straight ones and a helical one, which twists it (document 002, (2.32))."""
+"""A spatial arm with three tendons: two straight ones and a helical one, which twists it (Gotelli 2024, (2.32))."""
 
 import jax.numpy as jnp
 import numpy as np
@@ -51,7 +51,7 @@ def metrics(setup: Setup, data) -> dict[str, float]:
 SCENARIO = Scenario(
     name="tendon-spatial",
     summary="A soft arm with two straight tendons and a helical one: it bends in space and twists",
-    source="002, section 2.3 (numbers are ours)",
+    source="Gotelli 2024, section 2.3 (numbers are ours)",
     parameters=(
         *rods.material(0.3, 0.02, 1e6, 1100.0, 0.02),
         Parameter("offset", 0.008, "m", "distance of the tendons from the axis", low=0),
@@ -66,5 +66,12 @@ SCENARIO = Scenario(
     ),
     build=build,
     metrics=metrics,
-    kind="manipulator, fixed base, free shape: forward dynamics",
+    metric_units={
+        "tip_x": "m",
+        "tip_y": "m",
+        "tip_z": "m",
+        "twist_end": "rad",
+        "shortening": "m",
+        "energy_error": "J",
+    },
 )

@@ -1,4 +1,4 @@
-"""Three wheeled bodies and two driven joints: the shape alone gives the motion (document 000, section 3.3.1)."""
+"""Three wheeled bodies and two driven joints: the shape alone gives the motion (Ali 2011, section 3.3.1)."""
 
 import numpy as np
 
@@ -44,7 +44,7 @@ def metrics(setup: Setup, data) -> dict[str, float]:
 SCENARIO = Scenario(
     name="three-axle",
     summary="Three wheeled bodies and two driven joints: fully constrained, the motion follows from the shape alone",
-    source="000, section 3.3.1 (numbers are ours)",
+    source="Ali 2011, section 3.3.1 (numbers are ours)",
     parameters=(
         Parameter("half_length", 0.15, "m", "half the length of each body", low=0, open_low=True),
         Parameter("mass", 1.0, "kg", "mass of each body", low=0, open_low=True),
@@ -57,5 +57,5 @@ SCENARIO = Scenario(
     ),
     build=build,
     metrics=metrics,
-    kind="fully constrained, isostatic, base free in SE2: kinematic connection",
+    metric_units=measures.JOURNEY_UNITS | {"effort_max": "N m"},
 )

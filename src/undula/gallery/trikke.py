@@ -1,4 +1,4 @@
-"""A trikke: three wheels, and a rider who steers and shifts from side to side (named in document 000, section 2.3.6)."""
+"""A trikke: three wheels, and a rider who steers and shifts from side to side (named in Ali 2011, section 2.3.6)."""
 
 import numpy as np
 
@@ -80,7 +80,7 @@ def metrics(setup: Setup, data) -> dict[str, float]:
 SCENARIO = Scenario(
     name="trikke",
     summary="A rider on three wheels steers and shifts from side to side, and so drives forward",
-    source="000, section 2.3.6 (only named there: the model, on level ground and without leaning, is ours)",
+    source="Ali 2011, section 2.3.6 (only named there: the model, on level ground and without leaning, is ours)",
     parameters=(
         Parameter("wheelbase", 0.9, "m", "from the rear wheels to the steering column", low=0, open_low=True),
         Parameter("track", 0.6, "m", "distance of the rear wheels", low=0, open_low=True),
@@ -100,5 +100,5 @@ SCENARIO = Scenario(
     ),
     build=build,
     metrics=metrics,
-    kind="under-constrained, hyperstatic, base free in SE2: reduced dynamics of 1 of 3 velocities",
+    metric_units=measures.JOURNEY_UNITS | {"speed_max": "m/s", "effort_max": "N or N m"},
 )

@@ -1,4 +1,4 @@
-"""Two wheeled bodies and one driven joint: two constraints for three motions (document 000, section 3.3.1)."""
+"""Two wheeled bodies and one driven joint: two constraints for three motions (Ali 2011, section 3.3.1)."""
 
 import numpy as np
 
@@ -57,7 +57,7 @@ def metrics(setup: Setup, data) -> dict[str, float]:
 SCENARIO = Scenario(
     name="two-axle",
     summary="Two wheeled bodies wriggle about one driven joint: under-constrained, so that dynamics decides",
-    source="000, section 3.3.1 (numbers are ours)",
+    source="Ali 2011, section 3.3.1 (numbers are ours)",
     parameters=(
         Parameter("mass", (3.0, 1.0), "kg", "masses of the front and the rear body", low=0, open_low=True),
         Parameter(
@@ -76,5 +76,5 @@ SCENARIO = Scenario(
     ),
     build=build,
     metrics=metrics,
-    kind="under-constrained, isostatic, base free in SE2: reduced dynamics of 1 of 3 velocities",
+    metric_units=measures.JOURNEY_UNITS | {"effort_max": "N m"},
 )

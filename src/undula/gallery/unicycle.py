@@ -43,7 +43,7 @@ def metrics(setup: Setup, data) -> dict[str, float]:
 SCENARIO = Scenario(
     name="unicycle",
     summary="A platform on two wheels of one axle: both driven, it follows its wheels; one driven, it also coasts",
-    source="000, sections 2.3.4 and 3.8.1 (numbers are ours)",
+    source="Ali 2011, sections 2.3.4 and 3.8.1 (numbers are ours)",
     parameters=(
         Parameter("mass", 10.0, "kg", "mass of the platform", low=0, open_low=True),
         Parameter("com", 0.05, "m", "distance of the mass centre in front of the axle"),
@@ -57,5 +57,5 @@ SCENARIO = Scenario(
     ),
     build=build,
     metrics=metrics,
-    kind="fully constrained, fully actuated, hyperstatic, base free in SE2: kinematic connection",
+    metric_units=measures.JOURNEY_UNITS,
 )

@@ -5,6 +5,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 import undula as un
+from undula.core.arrays import as_array
 from undula.scenario.scenario import Parameter, Scenario, Setup
 from undula.scenario.undetermined import Undetermined
 
@@ -45,7 +46,7 @@ def build(p: dict) -> Setup:
     b.body("hip", "left", un.Fixed(), mass=p["hip_mass"], shapes=hip)
     b.body("right", "hip", un.Revolute((0, 0, 1)), shapes=_leg("right"), **leg)
     for name, first in (("left", 0.0), ("right", step)):
-        ground = Tiles(*(jnp.asarray(x, dtype=float) for x in (slope, first, 2 * step)))
+        ground = Tiles(*(as_array(x) for x in (slope, first, 2 * step)))
         b.add(
             un.contact.Contact(
                 f"{name}_foot", name, ground, un.contact.Coulomb(p["mu"]), centre=(0, -LENGTH, _side(name))
@@ -118,7 +119,7 @@ def metrics(setup: Setup, data) -> dict[str, float]:
 SCENARIO = Scenario(
     name="walker",
     summary="A passive compass walks down a slope of 3 degrees: its gait is a limit cycle of falls and impacts",
-    source="003, section V-B (laws); the compass of Goswami, Thuilot, Espiau 1998",
+    source="Transeth et al. 2008, section V-B (laws); the compass of Goswami et al. 1998",
     parameters=(
         Parameter("slope", 0.05235988, "rad", "angle of the slope, down along x", low=0, high=0.2),
         Parameter(
@@ -138,5 +139,12 @@ SCENARIO = Scenario(
     ),
     build=build,
     metrics=metrics,
-    kind="manipulator, fixed base, free shape: forward dynamics",
+    metric_units={
+        "steps": "1",
+        "step_period": "s",
+        "step_length": "m",
+        "speed": "m/s",
+        "lowest_hip": "m",
+        "penetration_max": "m",
+    },
 )

@@ -105,7 +105,7 @@ def metrics(setup: Setup, data) -> dict[str, float]:
 SCENARIO = Scenario(
     name="woodpecker",
     summary="The woodpecker toy hammers down its pole: impacts, slip and jamming in each beat of a limit cycle",
-    source="003, section V-B (laws); the toy of Leine, Glocker, van Campen 2001",
+    source="Transeth et al. 2008, section V-B (laws); the toy of Leine et al. 2001",
     parameters=(
         Parameter("mu", 0.3, "", "coefficient of friction on the pole", low=0),
         Parameter("restitution", 0.5, "", "part of the beak's speed that an impact gives back", low=0, high=1),
@@ -116,5 +116,12 @@ SCENARIO = Scenario(
     ),
     build=build,
     metrics=metrics,
-    kind="manipulator, fixed base, free shape: forward dynamics",
+    metric_units={
+        "beats": "1",
+        "frequency": "Hz",
+        "drop": "m",
+        "swing": "rad",
+        "fall": "m",
+        "penetration_max": "m",
+    },
 )

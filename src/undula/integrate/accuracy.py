@@ -13,13 +13,11 @@ The second costs twice the run, so that it is left out where the first is small 
 from typing import Any, NamedTuple
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 
+from undula.core.steps import Steps
 from undula.integrate.chunks import Now
 from undula.integrate.extent import Scales
-from undula.integrate.method import Report
-from undula.integrate.start import Steps
 from undula.model.system import System
 from undula.record.sample import Sample
 
@@ -42,9 +40,9 @@ class Mark(NamedTuple):
 
 
 class Programs(NamedTuple):
-    """The compiled functions of a chunk, their number of samples, the method."""
+    """How steps of a run are repeated (`Engine.repeat`), the compiled function of its samples, their number, the method."""
 
-    make_steps: Any
+    repeat: Any
     look_at_samples: Any
     size: int
     method: Any
@@ -138,12 +136,12 @@ class Repetition:
 
     def _reached(self, mark: Mark, now: Now, sample: int) -> tuple[Now, tuple[Any, ...]]:
         """The progress at the instant of a sample, reached with half steps; time, state and contact data there."""
-        make_steps, _, size, method = self.programs
+        repeat, _, _, method = self.programs
         last = 2 * self._step(sample)
-        # a single stride of the compiled function makes all steps; the others find nothing left to do
-        numbers = (jnp.asarray(x) for x in (last, self.steps.dt / 2, last - int(now.step)))
-        now, _ = make_steps(mark.system, now, *numbers, size, method, jnp.asarray(self.steps.t0))
-        return now, (jnp.asarray(self.times[sample]), now.state, method.contacts(now.carry))
+        now = repeat(mark.system, now, last, self.steps.dt / 2, self.steps.t0)
+        if int(now.step) != last:  # an event that the run did not have there
+            now = now._replace(state=jax.tree.map(lambda x: np.nan * np.asarray(x), now.state), step=np.asarray(last))
+        return now, (np.asarray(self.times[sample]), now.state, method.contacts(now.carry))
 
     def _differences(
         self, systems: list[Any], moments: list[tuple[Any, ...]], at: list[int]
@@ -157,8 +155,8 @@ class Repetition:
                 n += 1
             some = moments[k : k + n]
             full = some + [some[-1]] * (size - n)
-            t, state, contacts = jax.tree.map(lambda *x: jnp.asarray(np.stack(x)), *full)
-            seen = look_at_samples(systems[k], t, state, contacts)
+            t, state, contacts = jax.tree.map(lambda *x: np.stack(x), *full)
+            seen = look_at_samples(systems[k], t, state, contacts, np.asarray(n))
             rows.append(jax.tree.map(lambda x, n=n: np.asarray(x)[:n], seen))
             k += n
         again = jax.tree.map(lambda *x: np.concatenate(x), *rows)
@@ -169,4 +167,5 @@ class Repetition:
 
 def _halved(now: Now) -> Now:
     """The progress of a run as that of one with half the step."""
-    return now._replace(step=2 * now.step, report=Report.make())
+    nothing = jax.tree.map(np.zeros_like, now.report)._replace(good=np.asarray(True))
+    return now._replace(step=np.asarray(2 * int(now.step)), report=nothing)

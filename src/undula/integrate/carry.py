@@ -8,15 +8,16 @@ import numpy as np
 from jaxtyping import Array
 
 from undula.balance.kinematics import body_poses, body_twists
+from undula.core.arrays import as_array, known, with_entry, zeros
 from undula.core.errors import UndulaError
 from undula.integrate.events import jump_onto
 from undula.lie import se3, so3
 from undula.lie.se3 import Pose
 from undula.model.state import State, displaced, reported_position
 from undula.model.system import System
-from undula.numerics.quick import quickly_compiled
+from undula.numerics.programs import quickly_compiled
 from undula.numerics.small import hat
-from undula.tree.driven import driven_motion
+from undula.tree.driven import driven_state
 
 ITERATIONS = 50
 PLACED = 1e-7  # a body may be this far from where it was [m or rad]
@@ -44,17 +45,18 @@ def carry_over(state: State, old: System, new: System, t: float = 0.0) -> State:
         )
     at = (np.array([s.body(name) for name in common]) for s in (old, new))
     here, there = at
-    poses, twists = _poses(old.bare(), state), _twists(old.bare(), state)
+    poses, twists = known((_poses(old.bare(), state), _twists(old.bare(), state)))
     goal = Pose(poses.position[here], poses.quaternion[here])
-    known = {name: k for k, name in enumerate(old.coordinate_names) if name in new.coordinate_names}
-    x = _positions(old.bare(), state)
-    first = new.state({name: x[k] for name, k in known.items()}, {name: state.v[k] for name, k in known.items()})
+    shared = {name: k for k, name in enumerate(old.coordinate_names) if name in new.coordinate_names}
+    state = known(state)
+    x = known(_positions(old.bare(), state))
+    first = new.state({name: x[k] for name, k in shared.items()}, {name: state.v[k] for name, k in shared.items()})
     if new.body_names[0] in common and new.topology.base_role == "free":
         k = common.index(new.body_names[0])
         first = first.replace(base=Pose(goal.position[k], goal.quaternion[k]))
     first = first.replace(z=_memories(state, old, first, new))
     bare = new.bare()
-    time = jnp.asarray(float(t))
+    time: Any = np.asarray(float(t))
     placed = _placed(bare, first, goal, there, time)
     off = np.asarray(_off(bare, placed, goal, there)).reshape(-1, 6)
     worst = int(np.argmax(np.abs(off).max(1)))
@@ -64,7 +66,7 @@ def carry_over(state: State, old: System, new: System, t: float = 0.0) -> State:
             "are missing; check the positions of its joint."
         )
     moving = _with_momentum(bare, placed, twists[here], there, time)
-    return jump_onto(bare, time, moving, jnp.zeros(len(new.reaction_weights))).state if new.ideal else moving
+    return jump_onto(bare, time, moving, zeros(len(new.reaction_weights))).state if new.ideal else moving
 
 
 @quickly_compiled
@@ -97,7 +99,7 @@ def _memories(state: State, old: System, first: State, new: System) -> tuple[Any
         for k, name in enumerate(names):
             own = jax.tree.map(lambda x, k=k: x[k], z[g.memory])
             if name in had and jax.tree.map(np.shape, own) == jax.tree.map(np.shape, had[name]):
-                z[g.memory] = jax.tree.map(lambda x, y, k=k: jnp.asarray(x).at[k].set(y), z[g.memory], had[name])
+                z[g.memory] = jax.tree.map(lambda x, y, k=k: with_entry(x, k, y), z[g.memory], had[name])
     return tuple(z)
 
 
@@ -127,7 +129,7 @@ def _slope(system: System, state: State, goal: Pose, there: Any) -> tuple[Array,
 def _placed(system: System, state: State, goal: Pose, there: np.ndarray, t: Array) -> State:
     """The state moved so that the bodies are at their goal, as far as it can (Gauss and Newton)."""
     which = system.topology.unknown
-    state = driven_motion(system, t, state)[0]
+    state = driven_state(system, t, state)
     for _ in range(ITERATIONS):
         off, J = (np.asarray(x) for x in _slope(system, state, goal, there))
         if np.abs(off).max() < PLACED**2:
@@ -136,8 +138,13 @@ def _placed(system: System, state: State, goal: Pose, there: np.ndarray, t: Arra
         u[which] = np.linalg.lstsq(J[:, which], -off, rcond=1e-10)[0]
         if np.abs(u).max(initial=0.0) < 1e-15:
             break
-        state = displaced(system.topology, state, jnp.asarray(u))
+        state = _displaced(system, state, u)
     return state
+
+
+@quickly_compiled
+def _displaced(system: System, state: State, u: Any) -> State:
+    return displaced(system.topology, state, u)
 
 
 @quickly_compiled
@@ -155,7 +162,7 @@ def _masses(system: System, state: State) -> tuple[Array, Array]:
 def _with_momentum(system: System, state: State, twists: Array, there: np.ndarray, t: Array) -> State:
     """The state with the velocities nearest to the given twists of the bodies, in the kinetic metric."""
     which = system.topology.unknown
-    state = driven_motion(system, t, state)[0]
+    state = driven_state(system, t, state)
     M, J = (np.asarray(x)[there] for x in _masses(system, state))
     u = np.array(state.velocity)
     u[which] = 0.0
@@ -165,4 +172,4 @@ def _with_momentum(system: System, state: State, twists: Array, there: np.ndarra
     root = np.sqrt(np.maximum(values, 0.0))[:, :, None] * np.swapaxes(vectors, 1, 2)
     left = (root @ J[:, :, which]).reshape(-1, len(which))
     u[which] = np.linalg.lstsq(left, (root @ missing[:, :, None]).reshape(-1), rcond=1e-12)[0]
-    return state.with_velocity(jnp.asarray(u))
+    return state.with_velocity(as_array(u))

@@ -1,27 +1,18 @@
 """A run in chunks: compiled functions that make steps and that evaluate samples."""
 
-from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
-from functools import cache
+from functools import partial
 from typing import Any, NamedTuple
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
-import numpy as np
 
 from undula.integrate.loop import steps_from
 from undula.integrate.method import Integrator, Report
 from undula.model.prepare import prepare
 from undula.model.state import State
 from undula.model.system import System
-from undula.numerics.quick import quick_options
+from undula.numerics.programs import Program
 from undula.record.sample import sampled
-
-SHORT = 20_000  # steps times velocities: a run with fewer is compiled with low optimisation
-PROGRAMS = 8  # pairs of compiled functions kept for later runs of the same structure
-
-_programs: dict[Any, tuple[Callable[..., Any], Callable[..., Any]]] = {}
 
 
 class Now(NamedTuple):
@@ -71,61 +62,28 @@ def make_steps(
     return jax.lax.scan(body, now, None, length=samples)
 
 
-def look_at_samples(system: System, t: Any, state: State, contacts: Any) -> Any:
-    """The recorded quantities at some instants."""
+def look_at_samples(system: System, t: Any, state: State, contacts: Any, count: Any) -> Any:
+    """The recorded quantities at the first `count` of some instants; zeros at the others."""
     prepared = prepare(system)
-    return jax.lax.map(lambda x: sampled(prepared, *x), (t, state, contacts))
+    instants = (t, state, contacts)
+
+    @partial(jax.jit, inline=True)  # traced once, for its shapes and for the loop
+    def one(k):
+        return sampled(prepared, *jax.tree.map(lambda x: jax.lax.dynamic_index_in_dim(x, k, keepdims=False), instants))
+
+    def body(k, found):
+        return jax.tree.map(lambda x, y: jax.lax.dynamic_update_index_in_dim(x, y, k, 0), found, one(k))
+
+    shapes = jax.eval_shape(one, 0)
+    return jax.lax.fori_loop(0, count, body, jax.tree.map(lambda x: jnp.zeros((len(t), *x.shape), x.dtype), shapes))
 
 
-@cache
-def _jitted(short: bool) -> tuple[Any, Any]:
-    """Both functions of a chunk; created on first use, because the options depend on the device."""
-    options = quick_options()
-    jit: Any = eqx.filter_jit  # its overloads lack `compiler_options`
-    return jit(make_steps, compiler_options=options if short else {}), jit(look_at_samples, compiler_options=options)
+OPTIMISED = Program(make_steps)
+QUICK = Program(make_steps, quick=True, like=OPTIMISED)
+SAMPLES = Program(look_at_samples, quick=True)
 
 
-def lowered(steps: tuple[Any, ...], short: bool) -> tuple[Any, Any]:
-    """Both functions, traced for the arguments of `make_steps` but not yet compiled."""
-    system, now, _, dt, _, samples, method, _ = steps
-    one = moment(method, now, dt)
-    t, state, contacts = jax.tree.map(
-        lambda x: jnp.broadcast_to(x, (samples, *jnp.shape(x))), (one.t, one.state, one.contacts)
-    )
-    return _jitted(short)[0].lower(*steps), _jitted(short)[1].lower(system, t, state, contacts)
-
-
-def compiled(steps: tuple[Any, ...], short: bool) -> tuple[Callable[..., Any], Callable[..., Any]]:
-    """Both functions of a chunk, compiled concurrently: the steps with full optimisation, the samples with low optimisation.
-
-    In a `short` run, where compilation dominates, the steps are compiled with low optimisation, too. A run that differs from
-    one of the last few only in numbers reuses their programs.
-    """
-    key = structure_of((steps, short, getattr(jax.config, "jax_default_device", None)))
-    if key in _programs:
-        _programs[key] = _programs.pop(key)  # most recently used
-        return _programs[key]
-    with ThreadPoolExecutor(2) as pool:
-        both = tuple(pool.map(lambda x: x.compile(), lowered(steps, short)))
-    if key is not None:
-        _programs[key] = both[0], both[1]
-        while len(_programs) > PROGRAMS:
-            _programs.pop(next(iter(_programs)))
-    return both[0], both[1]
-
-
-def structure_of(x: Any) -> Any:
-    """Everything that a program depends on: all but the values in arrays. None if something is not hashable."""
-    leaves, tree = jax.tree.flatten(x)
-
-    def seen(leaf):
-        if isinstance(leaf, jax.Array | np.ndarray):
-            return leaf.shape, str(leaf.dtype), getattr(leaf, "weak_type", False)
-        return type(leaf), leaf
-
-    key = tree, tuple(seen(leaf) for leaf in leaves)
-    try:
-        hash(key)
-    except TypeError:
-        return None
-    return key
+def shaped(method: Integrator, now: Now, dt: Any, size: int) -> tuple[Any, Any, Any]:
+    """Times, states and contact data of `size` moments: their shapes alone."""
+    one = jax.eval_shape(lambda now, dt: moment(method, now, dt), now, dt)
+    return jax.tree.map(lambda x: jax.ShapeDtypeStruct((size, *x.shape), x.dtype), (one.t, one.state, one.contacts))

@@ -5,13 +5,13 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 
 from undula.balance.classes import Classes
 from undula.balance.internal import updated
+from undula.core.phases import phase
 from undula.integrate.accuracy import Mark, Programs, Repetition
-from undula.integrate.chunks import SHORT, Moments, Now, compiled
+from undula.integrate.chunks import OPTIMISED, QUICK, SAMPLES, Moments, Now, shaped
 from undula.integrate.events import Event, Watch
 from undula.integrate.extent import scales_of
 from undula.integrate.judge import (
@@ -27,20 +27,22 @@ from undula.integrate.judge import (
 )
 from undula.integrate.method import Integrator, Report
 from undula.integrate.passage import passage
-from undula.integrate.progress import OnSamples, Pace, samples_from
+from undula.integrate.progress import AIM, OnSamples, Pace, samples_from
 from undula.integrate.quality import Evidence, Goal, Judged, Quality, concluded, quality, warn_of_error
 from undula.integrate.start import Steps
+from undula.integrate.tiers import Tiers
 from undula.model.prepare import prepare
 from undula.model.state import Acceleration, State
 from undula.model.system import System
-from undula.numerics.quick import quickly_compiled
+from undula.numerics.programs import quickly_compiled, side_by_side
 from undula.record.attributes import attributes_of
 from undula.record.dataset import integrates, to_dataset
 
 if TYPE_CHECKING:
     import xarray as xr
 
-LONG = 20  # times SHORT: a run that is so much longer is compiled anew
+CHUNK = 64  # samples: larger ones bring little, and a size that follows from the run would compile anew
+TELLING = 4  # samples: the duration of a smaller chunk says little about that of the run
 CHUNK_BYTES = 300_000  # XLA compiles a loop whole only while its buffers are small (see `core.startup`)
 UNFINISHED = "these are the samples of an unfinished run, which is still going on or was killed."
 
@@ -82,21 +84,21 @@ class Engine:
         on_samples: OnSamples | None,
         watch: Watch,
         t0: float,
+        reproducible: bool = False,
     ):
         self.system, self.method, self.start, self.t_end = system, method, state, t_end
         self.progress, self.on_samples, self.watch = progress, on_samples, watch
+        self.reproducible = reproducible
         self.bare = system.bare()  # names and drawings are static: with them, any change of a name would recompile
         self.compile_s = self.wall_s = 0.0
         self.events: list[Event] = []
         self.marks: list[Mark] = []
-        self.short: bool | None = None
         self.classes = Classes(system, state, t0)
 
     def go(self, steps: Steps, done: str, goal: Goal) -> Outcome | Again:
         """The run with the given steps; how to do it better, if it is not good enough and may be repeated."""
         count = -(-steps.count // steps.stride) + 1
-        # about 1 % of the run per chunk, but no fewer than ten samples: a call costs about a millisecond
-        size = min(max(-(-count // 100), 10), max(1, CHUNK_BYTES // _sample_bytes(self.system)))
+        size = max(1, min(CHUNK, CHUNK_BYTES // _sample_bytes(self.system)))
         began = time.perf_counter()
         self.begin(steps, size)
         self.compile_s += time.perf_counter() - began
@@ -115,10 +117,13 @@ class Engine:
                     break
                 if not new:
                     continue
-                samples = self.look_at_samples(self.bare, moments.t, moments.state, moments.contacts)
+                samples = self.look_at_samples(self.bare, moments.t, moments.state, moments.contacts, np.asarray(new))
                 records = Records(moments.shown, moments.report, self.mask(size))
                 samples, records = jax.tree.map(lambda x, n=new: np.asarray(x)[:n], (samples, records))
-                pace.learn(time.perf_counter() - at)
+                spent = time.perf_counter() - at
+                pace.learn(spent)
+                if new >= TELLING or spent > AIM / 10:
+                    self.tiers.consider(spent / new * (count - kept - new))
                 if kept + len(samples.t) == count and not ended:  # a multiple of dt may differ from it by rounding
                     samples = samples._replace(t=np.append(samples.t[:-1], self.t_end))
                 found = fault(self.system, self.method, samples, records, steps, lambda: self._advice(steps.dt))
@@ -155,42 +160,60 @@ class Engine:
             return Again(divisor, "the estimated error was", good.error)
         if verdict.status == "ok":
             verdict = Verdict("ok", self.remarks(ended or verdict.message))
-        return self._ended(whole, steps, verdict, kept, judged, goal)
+        with phase("report"):
+            return self._ended(whole, steps, verdict, kept, judged, goal)
 
     def begin(self, steps: Steps, size: int) -> None:
         """Compiles the functions of a chunk and sets the progress of the run to its start."""
-        t0 = steps.t0
+        t0 = np.asarray(steps.t0, dtype=float)
         self.events, self.marks = [], []
-        state = _updated(self.bare, t0, self.start) if self._samples_states() else self.start
-        still = Acceleration(jnp.zeros(6), jnp.zeros(self.system.nv))
-        carry = self.method.init(self.bare, t0, state, still)
-        now = Now(state, carry, Report.make(), jnp.asarray(0))
-        short = self._is_short(steps.count)
-        numbers = (jnp.asarray(x) for x in (steps.count, steps.dt, steps.stride))
-        self.make_steps, self.look_at_samples = compiled(
-            (self.bare, now, *numbers, size, self.method, jnp.asarray(t0)), short
-        )
+        still = Acceleration(np.zeros(6), np.zeros(self.system.nv))
+        begun = self._samples_states()
+        state, carry = _begun(self.bare, t0, self.start, self.method, still, begun)
+        report = jax.tree.map(np.asarray, Report(True, 0.0, 0, 0.0, 0, 0.0, 0.0))
+        now = Now(state, carry, report, np.asarray(0))
+        look = (self.bare, *shaped(self.method, now, np.asarray(0.0), size), np.asarray(size))
+        kept = SAMPLES.find(*look)
+        samples = kept or SAMPLES.make(*look)
+        self.tiers = self.loop(now, size)
+        with phase("load" if self.tiers.kept and kept is not None else "compile"):
+            found = side_by_side([self.tiers.prepare, samples, _import_early])
+        self.tiers.begin(found[0])
+        self.look_at_samples = found[1]
         if self.method.wants_start():
             # accelerations at the start, from the function that is compiled for samples anyway
-            t, states = jax.tree.map(lambda x: jnp.broadcast_to(x, (size, *x.shape)), (jnp.asarray(t0), state))
-            at = jax.tree.map(lambda x: x[0], self.look_at_samples(self.bare, t, states, self.method.contacts(carry)))
-            now = now._replace(carry=self.method.init(self.bare, t0, at.state, at.acceleration))
+            t, states = jax.tree.map(lambda x: np.broadcast_to(x, (size, *np.shape(x))), (t0, state))
+            contacts = self.method.contacts(carry)
+            at = jax.tree.map(
+                lambda x: np.asarray(x)[0], self.look_at_samples(self.bare, t, states, contacts, np.asarray(1))
+            )
+            carry = _begun(self.bare, t0, at.state, self.method, at.acceleration, False)[1]
+            now = now._replace(carry=carry)
         self.now, self.size = now, size
 
-    def _is_short(self, count: int) -> bool:
-        """Whether steps are compiled with low optimisation; a repeated run keeps its program unless it is far longer."""
-        limit = SHORT if self.short is None else LONG * SHORT if self.short else 0
-        self.short = count * (6 + self.system.nv) <= limit
-        return self.short
+    def loop(self, now: Now, size: int) -> Tiers:
+        """The compiled loop of a chunk."""
+        numbers = tuple(np.asarray(x) for x in (0, 0.0, 0))
+        args = (self.bare, now, *numbers, size, self.method, np.asarray(0.0))
+        return Tiers(OPTIMISED, QUICK, args, self.reproducible)
 
     def chunk(self, steps: Steps, kept: int, wanted: int) -> tuple[Moments, int, str]:
         """The next moments of the run, how many of them are new, and why the run ends with them ("": it does not)."""
-        until = jnp.asarray(min(steps.count, (kept + wanted) * steps.stride))
-        dt, stride = jnp.asarray(steps.dt), jnp.asarray(steps.stride)
-        self.now, moments = self.make_steps(
-            self.bare, self.now, until, dt, stride, self.size, self.method, jnp.asarray(steps.t0)
+        numbers = (
+            np.asarray(min(steps.count, (kept + wanted) * steps.stride)),
+            np.asarray(steps.dt),
+            np.asarray(steps.stride),
+        )
+        self.now, moments = self.tiers.call(
+            self.bare, self.now, *numbers, self.size, self.method, np.asarray(float(steps.t0))
         )
         return moments, wanted, ""
+
+    def repeat(self, system: System, now: Now, last: int, dt: float, t0: float) -> Now:
+        """The progress at the end of step `last`, from that of another moment of the run and with steps of another length."""
+        # a single stride of the compiled loop makes all steps; the others find nothing left to do
+        numbers = np.asarray(last), np.asarray(dt), np.asarray(last - int(now.step))
+        return self.tiers.call(system, now, *numbers, self.size, self.method, np.asarray(float(t0)))[0]
 
     def mask(self, size: int) -> Any:
         """Which rows are on, for each of the samples of a chunk; None if none are switched."""
@@ -236,7 +259,7 @@ class Engine:
         if not ended or len(samples.t) < 2:
             return Judged(Evidence(np.nan, np.nan, None, 0.0, None), None, Quality(np.nan, ""))
         scales = scales_of(self.system, samples)
-        programs = Programs(self.make_steps, self.look_at_samples, self.size, self.method)
+        programs = Programs(self.repeat, self.look_at_samples, self.size, self.method)
         events = np.array([e.t for e in self.events])
         repetition = Repetition(self.system, programs, self.marks, samples, steps, events, scales)
         evidence = Evidence(
@@ -255,7 +278,7 @@ class Engine:
         verdict = conclude(verdict, self.system, self.method, samples, records, done, self._jumps())
         verdict = concluded(verdict, judged, self.method, steps.dt, goal)
         warn_of_error(verdict.status, judged.quality)
-        state = jax.tree.map(lambda x: jnp.asarray(x[-1]), samples.state) if kept else self.start
+        state = jax.tree.map(lambda x: x[-1], samples.state) if kept else self.start
         data = self._labelled(whole, steps, *verdict)
         error = judged.quality.error
         if np.isfinite(error):
@@ -264,8 +287,18 @@ class Engine:
 
 
 @quickly_compiled
-def _updated(system: System, t: Any, state: State) -> State:
-    return updated(prepare(system), t, state, 0.0)
+def _begun(
+    system: System, t: Any, state: State, method: Integrator, found: Acceleration, samples_states: bool
+) -> tuple[State, Any]:
+    """The state at the start, with sampled internal states, and the memory of the method."""
+    if samples_states:
+        state = updated(prepare(system), t, state, 0.0)
+    return state, method.init(system, t, state, found)
+
+
+def _import_early() -> None:
+    """What the end of a run needs and takes a quarter of a second to import, beside the compilation."""
+    import xarray  # noqa: F401
 
 
 def _sample_bytes(system: System) -> int:

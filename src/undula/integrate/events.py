@@ -22,6 +22,7 @@ from undula.balance.reduced import least_impulse, reduced_accelerations
 from undula.balance.rows import rows_of
 from undula.balance.solution import with_efforts
 from undula.balance.views import memory_of, views
+from undula.core.arrays import as_array, known, namespace
 from undula.core.errors import UndulaError, is_traced
 from undula.elements.element import changed
 from undula.elements.view import View
@@ -33,7 +34,7 @@ from undula.model.packing import Switch, member
 from undula.model.prepare import Prepared, prepare
 from undula.model.state import State
 from undula.model.system import System
-from undula.numerics.quick import quickly_compiled
+from undula.numerics.programs import Program, quickly_compiled
 from undula.numerics.small import matvec
 from undula.tree.driven import driven_motion
 from undula.tree.sites import see
@@ -85,13 +86,13 @@ class Watch(eqx.Module):
         snap = moved(prepared, held)
         return with_efforts(prepared, held, snap, reduced_accelerations(prepared, held, snap))[0].reactions
 
-    def crossed(self, before: Array, after: Array) -> Bool[Array, "events"]:
+    def crossed(self, before: Any, after: Any) -> Bool[Array, "events"]:
         """Which values have reached zero between two instants."""
         n = len(self.switches)
-        a, b = before[:n], after[:n]
-        switched = ((a > 0) & (b <= 0)) | ((a <= 0) & (b < jnp.minimum(a, -SETTLED)))
+        xp, a, b = namespace(before, after), before[:n], after[:n]
+        switched = ((a > 0) & (b <= 0)) | ((a <= 0) & (b < xp.minimum(a, -SETTLED)))
         ended = (before[n:] * after[n:] < 0) | ((before[n:] != 0) & (after[n:] == 0))
-        return jnp.concatenate([switched, ended])
+        return xp.concatenate([switched, ended])
 
 
 def _one(prepared: Prepared, snap: Any, x: Switch) -> tuple[Any, View]:
@@ -111,7 +112,6 @@ class Watched(NamedTuple):
     stopped: Bool[Array, ""]
 
 
-@eqx.filter_jit
 def make_watched_steps(
     system: System,
     at: Watched,
@@ -150,7 +150,11 @@ def make_watched_steps(
     return jax.lax.scan(body, at, None, length=samples)
 
 
-@eqx.filter_jit
+WATCHED = Program(make_watched_steps)
+QUICK_WATCHED = Program(make_watched_steps, quick=True, like=WATCHED)
+
+
+@quickly_compiled
 def _short_step(system: System, state: State, carry: Any, t: Any, h: Any, method: Integrator, watch: Watch) -> Any:
     """One step of length h [s]: state, memory, report, watched values at its end."""
     prepared = prepare(system)
@@ -183,7 +187,7 @@ def latched_at_start(system: System, t: Any, state: State) -> State:
     return latched(prepare(system), t, state, system.on)
 
 
-@eqx.filter_jit
+@quickly_compiled
 def jump_onto(system: System, t: Any, state: State, engaged: Float[Array, "rows"]) -> Jump:
     """The least impulse, in the kinetic metric, after which the velocities satisfy the rows that are on.
 
@@ -220,8 +224,8 @@ def switch(system: System, t: Any, state: State, on: Any = (), off: Any = ()) ->
     Raises `UndulaError` if a gap of a row that is switched on is not closed.
     """
     new = changed(system.with_rows(on, off), switches=())
-    engaged = jnp.maximum(new.on - system.on, 0.0)
-    jump = jump_onto(new, jnp.asarray(t, dtype=float), state, engaged)
+    on, before = known((new.on, system.on))
+    jump = jump_onto(new, as_array(t), state, namespace(on, before).maximum(on - before, 0.0))
     if not is_traced(jump.gaps):
         why = left_open(new, t, jump)
         if why:
@@ -249,9 +253,9 @@ def located(
     state, carry = at.now.state, at.now.carry
 
     def values(h: float) -> np.ndarray:
-        return np.asarray(_short_step(system, state, carry, jnp.asarray(t), jnp.asarray(h), method, watch)[3])
+        return np.asarray(_short_step(system, state, carry, np.asarray(t), np.asarray(h), method, watch)[3])
 
-    hit = np.asarray(watch.crossed(jnp.asarray(before), jnp.asarray(values(dt))))
+    hit = np.asarray(watch.crossed(before, values(dt)))
     n = len(watch.switches)
     late = hit & (np.arange(len(hit)) < n) & (before <= 0)
     if late.any():  # it had crossed zero before it was watched
@@ -280,7 +284,7 @@ def short_step(
     """
     now = at.now
     state, carry, report, values = _short_step(
-        system, now.state, now.carry, jnp.asarray(t), jnp.asarray(h), method, watch
+        system, now.state, now.carry, np.asarray(t), np.asarray(h), method, watch
     )
     if not force and bool(watch.crossed(at.values, values).any()):
         return at, True

@@ -25,7 +25,7 @@ from undula.model.packing import member
 from undula.model.sites import MovingSection, PackedSite
 from undula.model.state import State
 from undula.model.system import System
-from undula.numerics.quick import quickly_compiled
+from undula.numerics.programs import quickly_compiled
 from undula.record.sample import Sample
 
 BLOW_UP = 1e9  # a velocity or coordinate beyond this is a failure [SI units]

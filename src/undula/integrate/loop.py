@@ -3,9 +3,9 @@
 from functools import partial
 from typing import Any
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array
 
 from undula.balance.internal import updated
@@ -20,6 +20,7 @@ from undula.model.prepare import Prepared, prepare
 from undula.model.state import State
 from undula.model.system import System
 from undula.numerics.checkpoint import SOLUTION
+from undula.numerics.programs import compiled
 from undula.tree.driven import driven_motion
 
 
@@ -95,10 +96,18 @@ def advance(
     - `state`: the state at t0 [s]; `dt` [s]; `steps`: their number; may be traced. Rows follow their schedules step by step.
     - `integrator`: as in `run`; `carry`: its memory at the end of the last call, None at first.
 
-    Meant to be called inside `jax.jit`; it cannot be differentiated in reverse mode: see `simulate`.
+    It cannot be differentiated in reverse mode: see `simulate`.
     """
     method = usual_integrator(system) if integrator is None else integrator
     refuse_conditions(system, "advance")
+    steps = np.asarray(steps) if isinstance(steps, int) else steps
+    return _advanced(system, state, dt, steps, t0, method, carry)
+
+
+@compiled(nameless=True)
+def _advanced(
+    system: System, state: State, dt: Any, steps: Any, t0: Any, method: Integrator, carry: Any
+) -> tuple[State, Any, Report]:
     prepared = prepare(system)
     if carry is None:
         state = _begun(prepared, t0, state)
@@ -128,10 +137,10 @@ def simulate(
     """
     method = usual_integrator(system) if integrator is None else integrator
     refuse_conditions(system, "simulate")
-    return _simulated(system, state, jnp.asarray(dt, dtype=float), steps, jnp.asarray(t0, dtype=float), method)
+    return _simulated(system, state, dt, steps, t0, method)
 
 
-@eqx.filter_jit  # without it, a call outside `jit` would compile its operations one by one, every time
+@compiled(nameless=True)
 def _simulated(system: System, state: State, dt: Array, steps: int, t0: Array, method: Integrator) -> State:
     prepared = prepare(system)
 

@@ -10,6 +10,7 @@ from undula.balance.admissible import admissible
 from undula.balance.limits import check_references
 from undula.contact.carried import refuse_unsound
 from undula.core.errors import UndulaError
+from undula.core.phases import phase
 from undula.integrate.engine import Again, Engine
 from undula.integrate.events import Until, Watch, latched_at_start
 from undula.integrate.loop import usual_integrator
@@ -68,6 +69,7 @@ def run(
     t0: float = 0.0,
     until: Until | None = None,
     tolerance: float | None = None,
+    reproducible: bool = False,
 ) -> Run:
     """Simulates from t0 on and records samples.
 
@@ -85,6 +87,8 @@ def run(
       but at least one sample.
     - `on_samples`: called after each chunk with the number of samples so far and a function of k that returns those from number
       k on as a dataset, assembled on request. The number drops when a run restarts with shorter steps.
+    - `reproducible`: the same bits in every run. Otherwise a run begins with code that compiles quickly and may go on with
+      optimised code, which rounds differently, when this is ready.
     - `refine`: whether a run that is meaningless with the given dt restarts with a part of it.
 
     **Returns:**
@@ -104,17 +108,19 @@ def run(
     system = system.at_time(t0)
     if system.contacts and "unilateral" not in method.takes:
         raise UndulaError(f"{type(method).__name__} cannot integrate '{system.name}', which has contacts; use Moreau.")
-    refuse_unsound(system)
-    check_references(system, steps.count, steps.dt, t0)
-    if any("latch" in g.does for g in system.ideal):
-        state = latched_at_start(system, t0, state)
-    state = admissible(system, state, t0)
-    check_gaps(system, state)
-    check_led(system, state, t0)
+    with phase("start"):
+        refuse_unsound(system)
+        check_references(system, steps.count, steps.dt, t0)
+        if any("latch" in g.does for g in system.ideal):
+            state = latched_at_start(system, t0, state)
+        state = admissible(system, state, t0)
+        check_gaps(system, state)
+        check_led(system, state, t0)
     goal = _goal(method, dt, tolerance, bool(refine))
     watch = Watch(system.switches, until, None if until is None else system.labels)
     kind = Engine if watch.idle else WatchedEngine
-    engine = kind(system, method, state, t_end, progress, on_samples, watch, t0)
+    with phase("start"):
+        engine = kind(system, method, state, t_end, progress, on_samples, watch, t0, reproducible)
     divisor, reasons = 1, dict[str, list[str]]()
     while True:
         found = engine.go(steps, _done(steps, given, t_end - t0, divisor, reasons), goal)

@@ -2,31 +2,33 @@
 
 from typing import Any
 
-import equinox as eqx
 import jax
-import jax.numpy as jnp
 import numpy as np
 
+from undula.core.arrays import known, zeros
 from undula.elements.element import changed
 from undula.elements.switching import Schedule
-from undula.integrate.chunks import Moments, moment
+from undula.integrate.chunks import Moments, Now, moment
 from undula.integrate.engine import Engine, Stop
 from undula.integrate.events import (
     AGAIN,
+    QUICK_WATCHED,
     SETTLED,
+    WATCHED,
     Event,
     Watched,
     jump_onto,
     left_open,
     located,
-    make_watched_steps,
     short_step,
     watched_values,
 )
 from undula.integrate.method import Integrator
 from undula.integrate.start import Steps
+from undula.integrate.tiers import Tiers
 from undula.model.state import State
 from undula.model.system import System
+from undula.numerics.programs import quickly_compiled
 
 TOGETHER = 1e-12  # a step shorter than this, relative to dt, is not taken
 ROUNDED = 1e-9  # a scheduled instant so little after the end of a step, relative to dt, is due in it: times are rounded
@@ -43,6 +45,19 @@ class WatchedEngine(Engine):
         self._watch(steps.t0)
         self._settled = False
 
+    def loop(self, now: Now, size: int) -> Tiers:
+        events = len(self.watch.switches) + (self.watch.until is not None)
+        at = Watched(now, zeros(events), zeros((), bool))
+        numbers = tuple(np.asarray(x) for x in (0, 0.0, 0))
+        args = (self.bare, at, *numbers, size, self.method, self.watch, np.asarray(0.0))
+        return Tiers(WATCHED, QUICK_WATCHED, args, self.reproducible)
+
+    def repeat(self, system: System, now: Now, last: int, dt: float, t0: float) -> Now:
+        values = watched_values(system, np.asarray(t0 + int(now.step) * dt), now.state, self.watch)
+        at = Watched(now, values, zeros((), bool))
+        numbers = np.asarray(last), np.asarray(dt), np.asarray(last - int(now.step))
+        return self.tiers.call(system, at, *numbers, self.size, self.method, self.watch, np.asarray(float(t0)))[0].now
+
     def _scheduled(self, steps: Steps) -> np.ndarray:
         """Instants [s] of scheduled switches within the run, in order."""
         times = np.concatenate([np.zeros(0), *(np.asarray(x.rule.times) for x in self.watch.switches)])
@@ -50,8 +65,8 @@ class WatchedEngine(Engine):
 
     def _watch(self, t: float) -> None:
         """Evaluates the watched values anew, as the basis of comparison for the next step."""
-        values = watched_values(self.bare, jnp.asarray(float(t)), self.now.state, self.watch)
-        self.at = Watched(self.now, values, jnp.zeros((), bool))
+        values = watched_values(self.bare, np.asarray(float(t)), self.now.state, self.watch)
+        self.at = Watched(self.now, values, zeros((), bool))
 
     def _settle(self, t: float) -> None:
         """Releases rows that are on although their rules say that they should not be, e.g. supports that would pull."""
@@ -83,17 +98,16 @@ class WatchedEngine(Engine):
         due = self._due(steps, int(self.at.now.step), until)
         if due is not None:
             until = min(until, due)
-        dt, stride = jnp.asarray(steps.dt), jnp.asarray(steps.stride)
-        self.at, moments = make_watched_steps(
+        self.at, moments = self.tiers.call(
             self.bare,
             self.at,
-            jnp.asarray(until),
-            dt,
-            stride,
+            np.asarray(until),
+            np.asarray(steps.dt),
+            np.asarray(steps.stride),
             self.size,
             self.method,
             self.watch,
-            jnp.asarray(steps.t0),
+            np.asarray(float(steps.t0)),
         )
         self.now = self.at.now
         return self._new(moments, steps, kept)
@@ -114,7 +128,7 @@ class WatchedEngine(Engine):
             if len(chosen) < len(wanted) and x == wanted[len(chosen)] and (x < steps.count or x not in step[chosen]):
                 chosen.append(k)
         index = np.array([*chosen, *([len(step) - 1] * (len(step) - len(chosen)))], dtype=int)
-        return jax.tree.map(lambda x: jnp.asarray(x)[index], moments), len(chosen), ""
+        return jax.tree.map(lambda x: np.asarray(x)[index], moments), len(chosen), ""
 
     def _through(self, steps: Steps, k: int) -> tuple[Moments, int, str] | None:
         """Goes through step k with its events; what `chunk` returns if one of them ends the run."""
@@ -141,16 +155,16 @@ class WatchedEngine(Engine):
                 self._instants = self._instants[1:]
                 self._follow(max(t, float(due)))
                 continue
-            self.now = self.now._replace(step=jnp.asarray(k + 1))
+            self.now = self.now._replace(step=np.asarray(k + 1))
             self._watch(t)
             return None
         raise self._contradiction(t)
 
     def _end(self, t: float, steps: Steps) -> tuple[Moments, int, str]:
         """The last moment of a run that its condition ends."""
-        one = moment(self.method, self.now, jnp.asarray(steps.dt), jnp.asarray(steps.t0))
-        one = one._replace(t=jnp.asarray(t))
-        moments = jax.tree.map(lambda x: jnp.broadcast_to(x, (self.size, *jnp.shape(x))), one)
+        one = moment(self.method, known(self.now), np.asarray(steps.dt), np.asarray(steps.t0))
+        one = one._replace(t=np.asarray(t))
+        moments = jax.tree.map(lambda x: np.broadcast_to(x, (self.size, *np.shape(x))), one)
         self.events.append(Event(t, "until", np.zeros(len(self.system.reaction_weights)), 0.0))
         return moments, 1, f"the condition was met at t = {t:.9g} s, where the run ended."
 
@@ -182,9 +196,9 @@ class WatchedEngine(Engine):
         if not words:
             self._watch(t)
             return
-        self.bare = changed(self.bare, mask=jnp.asarray(mask))
-        engaged = jnp.asarray(np.maximum(mask - before, 0.0))
-        found = jump_onto(self.bare, jnp.asarray(float(t)), self.now.state, engaged)
+        self.bare = changed(self.bare, mask=mask)
+        engaged = np.maximum(mask - before, 0.0)
+        found = jump_onto(self.bare, np.asarray(float(t)), self.now.state, engaged)
         why = left_open(self.system, t, found)
         if why:
             raise Stop(why)
@@ -195,7 +209,7 @@ class WatchedEngine(Engine):
         report = report._replace(work=report.work + found.energy)
         carry = self.now.carry
         if self.method.wants_start():
-            carry = _restarted(self.bare, jnp.asarray(float(t)), found.state, self.method)
+            carry = _restarted(self.bare, np.asarray(float(t)), found.state, self.method)
         self.now = self.now._replace(state=found.state, carry=carry, report=report)
         self._watch(t)
 
@@ -209,7 +223,7 @@ class WatchedEngine(Engine):
         return message
 
 
-@eqx.filter_jit
+@quickly_compiled
 def _restarted(system: System, t: Any, state: State, method: Integrator) -> Any:
     """The method's memory at the start of a smooth part of the motion."""
     return method.init(system, t, state)

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 import jax.numpy as jnp
 
+from undula.core.arrays import namespace
 from undula.joints.joint import Joint
 from undula.joints.kind import Chart, Kind, Relative
 from undula.lie import se3, so3
@@ -33,7 +34,7 @@ def _velocity(x, dx):
 CHART = Chart(
     advance=_advance,
     to_x=lambda q: jnp.concatenate([q[:3], so3.log(q[3:])]),
-    from_x=lambda x: jnp.concatenate([x[:3], so3.exp(x[3:])]),
+    from_x=lambda x: namespace(x).concatenate([x[:3], so3.exp(x[3:])]),
     rate=_rate,
     velocity=_velocity,
     bracket=se3.bracket,

@@ -11,8 +11,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float, ScalarLike
 
-from undula.core.arrays import Array
-from undula.core.errors import UndulaError, is_traced
+from undula.core.arrays import Array, stacked
+from undula.core.errors import UndulaError
 from undula.laws.law import Law, as_law, common_shape
 from undula.numerics.pick import pick
 
@@ -83,13 +83,6 @@ class Stack(Law):
         return joined if len(parts) == 1 else pick(joined, np.array(self.places))
 
 
-def _joined(*leaves: Any) -> Array:
-    """Leaves stacked along a new first axis; by NumPy where possible, since JAX would compile for each count."""
-    if any(is_traced(leaf) for leaf in leaves):
-        return jnp.stack(leaves)
-    return jnp.asarray(np.stack(leaves))
-
-
 def stack(laws: Sequence[Any]) -> Law:
     """Scalar laws (or numbers) joined into one vector law of shape (len(laws),), in the order given.
 
@@ -105,7 +98,7 @@ def stack(laws: Sequence[Any]) -> Law:
             raise UndulaError(f"stack: law {k} ({type(law).__name__}) has the shape {law.shape}; it must be ().")
         leaves, structure = jax.tree.flatten(law)
         groups.setdefault((structure, tuple(np.shape(leaf) for leaf in leaves)), []).append(k)
-    batches = tuple(jax.tree.map(_joined, *[scalars[k] for k in members]) for members in groups.values())
+    batches = tuple(jax.tree.map(lambda *x: stacked(x), *[scalars[k] for k in members]) for members in groups.values())
     order = [k for members in groups.values() for k in members]
     sizes = tuple(len(members) for members in groups.values())
     return Stack(batches, sizes, tuple(np.argsort(order).tolist()))

@@ -38,7 +38,7 @@ def field_of(given: Any, size: int, what: str) -> Field:
     parametric = bool(jax.tree.leaves(given)) and not jax.tree_util.all_leaves([given])
     out = Field(None, given, None) if parametric else Field(None, None, given)
     try:
-        shape = jax.eval_shape(out.value, jnp.zeros(()), jnp.zeros(())).shape
+        shape = jax.eval_shape(out.value, *[jax.ShapeDtypeStruct((), float)] * 2).shape
     except Exception as error:
         reason = str(error).partition("\n")[0]
         raise UndulaError(f"{what} cannot be computed: {reason}") from error

@@ -18,6 +18,7 @@ from jaxtyping import ArrayLike, Float, ScalarLike
 
 from undula.core.arrays import Array
 from undula.core.errors import UndulaError, is_traced
+from undula.numerics.programs import quickly_compiled
 
 RANKS = {0: "one number", 1: "a vector", 2: "a matrix"}
 
@@ -36,7 +37,7 @@ def number_array(value: Any, what: str, ranks: tuple[int, ...] = (0, 1)) -> Any:
             raise UndulaError(f"{what} = {value!r} is not a rectangular array.") from None
         if out.dtype.kind not in "iuf":
             raise UndulaError(f"{what} = {value!r} is not numeric.")
-        out = out.astype(float)
+        out = out.astype(float)  # a copy
         if not np.all(np.isfinite(out)):
             raise UndulaError(f"{what} = {out.tolist()} is not finite.")
     if out.ndim not in ranks:
@@ -58,7 +59,7 @@ def parameters(owner: str, shape: tuple[int, ...] = (), **values: Any) -> list[A
     """Scalars and vectors of one length (that of the law's shape, if given) as arrays, in the order given."""
     arrays = {name: number_array(value, f"{owner}: {name}") for name, value in values.items()}
     common_shape(owner, {"the law": shape} | {name: array.shape for name, array in arrays.items()})
-    return [jnp.asarray(array) for array in arrays.values()]
+    return list(arrays.values())
 
 
 def time_parameter(value: Any, what: str) -> Any:
@@ -86,6 +87,9 @@ class Law(eqx.Module):
     numbers and arrays; a scalar law combines with any vector law. To define a law of your own, subclass
     `Law`, keep its parameters in array fields, and define `value` and `shape`.
     """
+
+    def __repr__(self) -> str:  # in one line, for error messages
+        return eqx.tree_pformat(self, width=10_000)
 
     __array_ufunc__ = None  # so that NumPy leaves `array * law` to the law instead of multiplying element by element
 
@@ -198,6 +202,12 @@ class Function(Law):
 
     def value(self, t: ScalarLike) -> Float[Array, "..."]:
         return jnp.asarray(self.fn(jnp.asarray(t, dtype=float)), dtype=float)
+
+
+@quickly_compiled
+def law_value(law: Law, t: Any) -> Any:
+    """The value of a law at a time [s], for use outside compiled functions."""
+    return law.value(t)
 
 
 def as_law(value: Any) -> Law:

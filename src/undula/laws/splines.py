@@ -37,7 +37,8 @@ class _Spline(Law):
         # Unrolled, since a search in a loop would be dispatched step by step.
         found = jnp.searchsorted(self.breaks, stop_gradient(inside), side="right", method="scan_unrolled")
         piece = jnp.clip(found - 1, 0, len(self.coefficients) - 1)
-        return horner(self.coefficients[piece], inside - self.breaks[piece])
+        coefficients, breaks = jnp.asarray(self.coefficients), jnp.asarray(self.breaks)  # NumPy takes no traced index
+        return horner(coefficients[piece], inside - breaks[piece])
 
 
 class CubicSpline(_Spline):
@@ -71,7 +72,7 @@ class CubicSpline(_Spline):
             descending = interpolate.CubicSpline(knots, y, bc_type=ends).c
             return np.swapaxes(descending[::-1], 0, 1)
 
-        self.breaks = jnp.asarray(knots)
+        self.breaks = knots
         self.coefficients = _coefficients(solve, samples, periodic)
         self.periodic = periodic
 
@@ -98,12 +99,12 @@ class QuinticSpline(_Spline):
             spline = interpolate.make_interp_spline(knots, y, k=5)
             return np.stack([spline(knots[:-1], nu=k) / math.factorial(k) for k in range(6)], axis=1)
 
-        self.breaks = jnp.asarray(knots)
+        self.breaks = knots
         self.coefficients = _coefficients(solve, samples, periodic=False)
         self.periodic = False
 
 
-def _samples(owner: str, times: Any, values: Any, at_least: int) -> tuple[NumpyArray, Any]:
+def _samples(owner: str, times: Any, values: Any, at_least: int) -> tuple[Any, Any]:
     """Times and values, checked; the values may be traced."""
     knots = number_array(times, f"{owner}: times", ranks=(1,))
     samples = number_array(values, f"{owner}: values", ranks=(1, 2))
@@ -135,16 +136,14 @@ def _closed(owner: str, samples: Any) -> Any:
     return np.concatenate([samples[:-1], samples[:1]])
 
 
-def _coefficients(
-    solve: Callable[[NumpyArray], NumpyArray], samples: Any, periodic: bool
-) -> Float[Array, "pieces order ..."]:
+def _coefficients(solve: Callable[[NumpyArray], Any], samples: Any, periodic: bool) -> Float[Array, "pieces order ..."]:
     """The coefficients of the pieces, from SciPy.
 
     SciPy cannot take traced samples, but the coefficients are linear in them: they are then the samples
     times the coefficients of the splines through the unit vectors.
     """
     if not is_traced(samples):
-        return jnp.asarray(solve(samples))
+        return solve(samples)
     count = len(samples)
     if not periodic:
         return jnp.tensordot(solve(np.eye(count)), samples, axes=1)

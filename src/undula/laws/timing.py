@@ -28,8 +28,7 @@ class SoftStart(Law):
         length = time_parameter(duration, "SoftStart: duration")
         if not is_traced(length) and length <= 0:
             raise UndulaError(f"SoftStart: duration = {length} s is not positive.")
-        self.duration = jnp.asarray(length)
-        self.t0 = jnp.asarray(time_parameter(t0, "SoftStart: t0"))
+        self.duration, self.t0 = length, time_parameter(t0, "SoftStart: t0")
 
     @property
     def shape(self) -> tuple[int, ...]:

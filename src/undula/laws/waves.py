@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float, ScalarLike
 
-from undula.core.arrays import Array
+from undula.core.arrays import Array, namespace
 from undula.core.errors import UndulaError, is_traced
 from undula.laws.law import Law, hold, horner, number_array, parameters, time_parameter
 
@@ -39,7 +39,7 @@ class Sinusoid(Law):
         return np.broadcast_shapes(*(leaf.shape for leaf in jax.tree.leaves(self)))
 
     def value(self, t: ScalarLike) -> Float[Array, "..."]:
-        return self.offset + self.amplitude * jnp.sin(self.rate * t + self.phase)
+        return self.offset + self.amplitude * namespace(self, t).sin(self.rate * t + self.phase)
 
 
 class TravellingWave(Law):
@@ -84,8 +84,8 @@ class TravellingWave(Law):
         return (self.count,)
 
     def value(self, t: ScalarLike) -> Float[Array, " count"]:
-        angle = self.rate * t - self.lag * jnp.arange(self.count) + self.phase
-        return self.offset + self.amplitude * jnp.sin(angle)
+        angle = self.rate * t - self.lag * np.arange(self.count) + self.phase
+        return self.offset + self.amplitude * namespace(angle, self.offset, self.amplitude).sin(angle)
 
 
 class Polynomial(Law):
@@ -103,7 +103,7 @@ class Polynomial(Law):
         array = number_array(coefficients, "Polynomial: coefficients", ranks=(1, 2))
         if not 1 <= len(array) <= 6:
             raise UndulaError(f"Polynomial: {len(array)} coefficients were given; 1 to 6 are allowed (degree 0 to 5).")
-        self.coefficients = jnp.asarray(array)
+        self.coefficients = array
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -152,7 +152,7 @@ class Quintic(Law):
         first, last = time_parameter(t0, "Quintic: t0"), time_parameter(t1, "Quintic: t1")
         if not (is_traced(first) or is_traced(last)) and first >= last:
             raise UndulaError(f"Quintic: t1 = {last} s does not come after t0 = {first} s.")
-        self.t0, self.t1 = jnp.asarray(first), jnp.asarray(last)
+        self.t0, self.t1 = first, last
         ends = parameters(
             "Quintic",
             start=start,

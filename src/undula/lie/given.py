@@ -39,7 +39,12 @@ def quaternion_of(R: Any) -> Any:
     """Unit quaternion w, x, y, z of a rotation matrix, w >= 0."""
     if is_traced(R):
         return so3.from_matrix(R)
-    # by SciPy where possible: each one-off operation in JAX costs a compilation
-    from scipy.spatial.transform import Rotation
-
-    return Rotation.from_matrix(R).as_quat(canonical=True, scalar_first=True)
+    # Bar-Itzhack's eigenvalue problem, in NumPy: each one-off operation in JAX costs a compilation
+    R = np.asarray(R, dtype=float)
+    t = np.trace(R)
+    K = np.zeros((4, 4))
+    K[0, 0] = t
+    K[0, 1:] = K[1:, 0] = R[2, 1] - R[1, 2], R[0, 2] - R[2, 0], R[1, 0] - R[0, 1]
+    K[1:, 1:] = R + R.T - t * np.eye(3)
+    q = np.linalg.eigh(K)[1][:, -1]
+    return q if q[np.flatnonzero(np.abs(q) > 1e-15)[0]] > 0 else -q

@@ -6,10 +6,11 @@ come from series, so that neither values nor derivatives of any order divide by 
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float
+from jaxtyping import Float
 
+from undula.core.arrays import Array, namespace
 from undula.numerics.small import Mat3, Vec3, cross, hat, matmul
-from undula.numerics.tracing import traced_once
+from undula.numerics.tracing import traced_once, traced_once_or_numpy
 
 Quat = Float[Array, "4"]
 Scalar = Float[Array, ""]
@@ -18,7 +19,7 @@ SERIES_BELOW = 1e-2  # on the squared angle; the first neglected term of the ser
 
 
 def _series(x, coefficients):
-    out = jnp.full_like(x, coefficients[-1])
+    out = namespace(x).full_like(x, coefficients[-1])
     for c in coefficients[-2::-1]:
         out = out * x + c
     return out
@@ -26,8 +27,8 @@ def _series(x, coefficients):
 
 def _blend(x, closed, coefficients):
     """closed(x) for large x = angle^2, its Taylor series for small x; the unused branch never sees a zero."""
-    small = x < SERIES_BELOW
-    return jnp.where(small, _series(jnp.where(small, x, 0.0), coefficients), closed(jnp.where(small, 1.0, x)))
+    xp, small = namespace(x), x < SERIES_BELOW
+    return xp.where(small, _series(xp.where(small, x, 0.0), coefficients), closed(xp.where(small, 1.0, x)))
 
 
 _SMALL_SINE = 1e-4  # on the squared sine: below it the series of arcsin is accurate to rounding
@@ -38,22 +39,24 @@ def _arcsine(x):
     return _series(x, (1, 1 / 6, 3 / 40, 15 / 336, 105 / 3456, 945 / 42240))
 
 
-@traced_once
+@traced_once_or_numpy
 def sinc(x: Scalar) -> Scalar:
     """sin(a)/a with x = a^2."""
+    xp = namespace(x)
     return _blend(
         x,
-        lambda x: jnp.sin(jnp.sqrt(x)) / jnp.sqrt(x),
+        lambda x: xp.sin(xp.sqrt(x)) / xp.sqrt(x),
         (1, -1 / 6, 1 / 120, -1 / 5040, 1 / 362880, -1 / 39916800),
     )
 
 
-@traced_once
+@traced_once_or_numpy
 def cosc(x: Scalar) -> Scalar:
     """(1 - cos(a))/a^2 with x = a^2."""
+    xp = namespace(x)
     return _blend(
         x,
-        lambda x: (1 - jnp.cos(jnp.sqrt(x))) / x,
+        lambda x: (1 - xp.cos(xp.sqrt(x))) / x,
         (1 / 2, -1 / 24, 1 / 720, -1 / 40320, 1 / 3628800, -1 / 479001600),
     )
 
@@ -79,11 +82,11 @@ def cotc(x: Scalar) -> Scalar:
     return _blend(x, closed, (1 / 12, 1 / 720, 1 / 30240, 1 / 1209600, 1 / 47900160, 691 / 1307674368000))
 
 
-@traced_once
+@traced_once_or_numpy
 def exp(phi: Vec3) -> Quat:
     """Unit quaternion of the rotation vector phi [rad]."""
     quarter = (phi * phi).sum() / 4
-    return jnp.concatenate([_cos_of_square(quarter)[None], 0.5 * sinc(quarter) * phi])
+    return namespace(phi).concatenate([_cos_of_square(quarter)[None], 0.5 * sinc(quarter) * phi])
 
 
 def _cos_of_square(x):

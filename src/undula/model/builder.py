@@ -9,6 +9,7 @@ from typing import Any
 import jax.numpy as jnp
 import numpy as np
 
+from undula.core.arrays import any_traced, on_device, ones, stacked, zeros
 from undula.core.errors import ModelError, as_vector, is_traced
 from undula.core.shapes import Shape
 from undula.core.startup import UndulaWarning
@@ -24,7 +25,7 @@ from undula.joints.rod.elasticity import material_elements
 from undula.joints.rod.pieces import refuse_overwound
 from undula.joints.rod.plan import RodPlan, pack as pack_rods
 from undula.joints.rod.rod import Rod, Segment
-from undula.laws.law import Law
+from undula.laws.law import Law, law_value
 from undula.lie import se3
 from undula.lie.given import as_rotation, quaternion_of
 from undula.model import checks
@@ -257,13 +258,13 @@ class Builder:
             armature=None if _all_zero(table.armature) else _rows(table.armature, ()),
             mimic_scale=_rows(table.scale, ()),
             mimic_offset=_rows(table.offset, ()),
-            base_pose=se3.Pose(jnp.asarray(base_place[0]), jnp.asarray(quaternion_of(base_place[1]))),
+            base_pose=se3.Pose(base_place[0], quaternion_of(base_place[1])),
             base_motion=motion,
             motions=drives,
             rods=rods,
             groups=packed.groups,
-            reaction_weights=jnp.ones(len(packed.held)),
-            static_reactions=jnp.zeros(len(packed.held)),
+            reaction_weights=ones(len(packed.held)),
+            static_reactions=zeros(len(packed.held)),
             choice=None,
             mask=None,
             switches=packed.switches,
@@ -273,7 +274,7 @@ class Builder:
         )
         what = f"system '{self.name}' cannot be built"
         refuse_overwound(system.rods, labels.rods, _start(system), what, ModelError)
-        return system.at_time(0.0)
+        return on_device(system.at_time(0.0))
 
     def _expand(self) -> _Expanded:
         """Replaces rods by their nodes, and sites that carry bodies by bodies with an offset."""
@@ -441,9 +442,9 @@ def _start(system: System) -> Any:
     first = system.nv - system.topology.strain_count
     for drive in system.motions if system.rods else ():
         if any(k >= first for k in drive.which):
-            value = drive.law.value(jnp.zeros(()))
-            if is_traced(value):
-                return value
+            if any_traced(drive.law):
+                return drive.law.value(jnp.zeros(()))
+            value = law_value(drive.law, np.zeros(()))
             value = np.broadcast_to(np.asarray(value), (len(drive.which),))
             for k, x in zip(drive.which, value):
                 if k >= first:
@@ -465,6 +466,4 @@ def _all_zero(values: Sequence[Any]) -> bool:
 
 
 def _rows(values: Sequence[Any], shape: tuple[int, ...]) -> Any:
-    if any(is_traced(v) for v in values):
-        return jnp.stack([jnp.asarray(v, dtype=float) for v in values])
-    return jnp.asarray(np.array([np.asarray(v, dtype=float) for v in values]).reshape(len(values), *shape))
+    return stacked(values) if values else np.zeros((0, *shape))

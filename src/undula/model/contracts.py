@@ -4,9 +4,9 @@ from collections.abc import Callable
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 
+from undula.core.arrays import eye, zeros
 from undula.core.errors import ModelError
 from undula.elements.along import Along, SectionView
 from undula.elements.element import Element
@@ -25,22 +25,22 @@ ACTS = EXERTS | {"inertia", "field", "energy"}
 
 def some_view(element: Element, nv: int) -> View:
     """A view of the right shapes; `nv`: number of coordinates of the model."""
-    c = jnp.zeros(len(element.coordinates))
-    zero, six = jnp.zeros(3), jnp.zeros(6)
+    c = zeros(len(element.coordinates))
+    zero, six = zeros(3), zeros(6)
 
     def site(s):
-        body = SiteView(jnp.eye(3), zero, zero, zero)
+        body = SiteView(eye(3), zero, zero, zero)
         if s.abscissa is None:
             return body
-        here = body._replace(X=jnp.zeros(()), xi=six, dxi=six)
+        here = body._replace(X=zeros(()), xi=six, dxi=six)
         if not isinstance(s.abscissa, Law | Found):
             return here
-        rate = None if isinstance(s.abscissa, Found) else jnp.zeros(())
+        rate = None if isinstance(s.abscissa, Found) else zeros(())
         return here._replace(dX=rate, slide=Slide(six, six, six, None))
 
-    whole = Whole(jnp.eye(3), zero, six, jnp.zeros(nv), jnp.zeros(nv)) if element.wants_whole else None
+    whole = Whole(eye(3), zero, six, zeros(nv), zeros(nv)) if element.wants_whole else None
     plant = Plant(len(element.coordinates)) if element.wants_plant else None
-    return View(jnp.zeros(()), tuple(site(s) for s in element.sites), c, c, element.start(), whole, plant)
+    return View(zeros(()), tuple(site(s) for s in element.sites), c, c, element.start(), whole, plant)
 
 
 def check_force(element: ForceModel, does: tuple[str, ...], nv: int, rod: Any, what: str) -> None:
@@ -115,7 +115,7 @@ def check_rows(element: RowModel, nv: int, what: str) -> None:
 
 def check_recorded(element: RowModel, does: tuple[str, ...], nv: int, rows: int, what: str) -> None:
     """Refuses observables that a row model does not return, and the reverse; `rows`: number of its rows."""
-    at = some_view(element, nv)._replace(reaction=jnp.zeros(rows), effort=jnp.zeros(len(element.coordinates)))
+    at = some_view(element, nv)._replace(reaction=zeros(rows), effort=zeros(len(element.coordinates)))
     _check_observables(element, does, at, what)
 
 
@@ -135,15 +135,15 @@ def _uses(jaxpr: Any, given: set[Any]) -> bool:
 
 def _section_views(element: Along, does: tuple[str, ...], at: View, rod: Any) -> dict[str, Any]:
     """The views of an element along a rod, by method; "tabulated": what it tabulates."""
-    X = jnp.zeros(())
+    X = zeros(())
     table = _abstract(element.tabulate, X, rod)
     empty: Any = SiteView(None, None, None, None)  # type: ignore[arg-type]
-    strained = empty._replace(X=X, xi=jnp.zeros(6), dxi=jnp.zeros(6))
+    strained = empty._replace(X=X, xi=zeros(6), dxi=zeros(6))
     shared = dict(x=at.x, v=at.v, z=at.z, whole=at.whole)
     gauss = SectionView(at.t, X, strained, table, (), **shared)  # type: ignore[arg-type]
     total = _abstract(element.gather, gauss) if "gather" in does else ()
-    zero = jnp.zeros(3)
-    node = gauss._replace(section=strained._replace(R=jnp.eye(3), p=zero, V=zero, W=zero), total=total)
+    zero = zeros(3)
+    node = gauss._replace(section=strained._replace(R=eye(3), p=zero, V=zero, W=zero), total=total)
     whole = gauss._replace(X=None, section=empty, table=None, total=total)  # type: ignore[arg-type]
     full = gauss._replace(total=total)
     return {"stress": full, "energy_density": full, "wrench": node, "energy": whole, "tabulated": table}
@@ -151,7 +151,7 @@ def _section_views(element: Along, does: tuple[str, ...], at: View, rod: Any) ->
 
 def _check_memory(element: Element, does: tuple[str, ...], at: View, what: str) -> None:
     wanted = jax.tree.map(np.shape, at.z)
-    for name, more in (("rate", ()), ("update", (jnp.zeros(()),)), ("settle", ())):
+    for name, more in (("rate", ()), ("update", (zeros(()),)), ("settle", ())):
         if name in does:
             found = jax.tree.map(np.shape, _returned(getattr(element, name), at, *more))
             if found != wanted:
@@ -175,7 +175,7 @@ def _abstract(method: Callable[..., Any], *args: Any) -> Any:
 
 
 def _returned(method: Callable[..., Any], *args: Any) -> Any:
-    return jax.eval_shape(method, *args)
+    return _abstract(method, *args)  # the element's own arrays are traced, too
 
 
 def _must_be(value: Any, shapes: Shapes, what: str) -> None:

@@ -1,7 +1,8 @@
 """Packing: elements of one form become one group, with stacked arrays, and with indices instead of names."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import equinox as eqx
@@ -9,6 +10,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from undula.core.arrays import known, namespace, stacked
 from undula.core.errors import ModelError
 from undula.elements.along import Along
 from undula.elements.element import Element, changed, defined
@@ -16,7 +18,6 @@ from undula.elements.force import ACCOUNTS, ForceModel
 from undula.elements.row import RowModel
 from undula.elements.site import Found
 from undula.elements.switching import Switching
-from undula.joints.rod.plan import joined
 from undula.model.contracts import check_force, check_found, check_recorded, check_rows, some_view
 from undula.model.sites import PackedSite, PlannedRod, pack_sites, resolve
 
@@ -231,11 +232,11 @@ def _group(members: Sequence[_Member], model: Model, memory: int) -> Group:
 
 def member(tree: Any, k: int) -> Any:
     """One member of stacked arrays."""
-    return jax.tree.map(lambda x: jnp.asarray(x)[k], tree)
+    return jax.tree.map(lambda x: x[k], known(tree))
 
 
 def _stacked(trees: Sequence[Any]) -> Any:
-    return jax.tree.map(lambda *x: joined(x), *trees)
+    return jax.tree.map(lambda *x: stacked(x), *trees)
 
 
 def anonymous(element: Element) -> Any:
@@ -282,8 +283,8 @@ def _coordinates(element: Element, model: Model, what: str) -> tuple[int, ...]:
 def _rows(element: Any, nv: int, what: str) -> tuple[tuple[str, ...], int]:
     """Labels of the rows, and how many of them are rates of gaps."""
     at = some_view(element, nv)
-    gaps = jax.eval_shape(element.gap, at).shape[0]
-    count = gaps + jax.eval_shape(element.rows, at).shape[0]
+    gaps, rows = (eqx.filter_eval_shape(method, at).shape[0] for method in (element.gap, element.rows))
+    count = gaps + rows
     if count == 0:
         raise ModelError(f"{what} has no rows: it must define gap or rows.")
     if element.law is not None and gaps:
@@ -315,6 +316,11 @@ def _tables(members: Sequence[_Member], model: Model) -> tuple[Any, Any]:
         def at(X, element=element, plan=plan):
             return element.tabulate(X, plan)
 
-        gauss.append(jax.vmap(jax.vmap(at))(group.gauss_abscissae[k]))
-        nodes.append(jax.vmap(at)(group.abscissae[k][1:]))
+        gauss.append(_each(partial(_each, at), group.gauss_abscissae[k]))
+        nodes.append(_each(at, group.abscissae[k][1:]))
     return _stacked(gauss), _stacked(nodes)
+
+
+def _each(function: Callable[[Any], Any], X: Any) -> Any:
+    """Values of a function along the first axis of X, stacked."""
+    return jax.vmap(function)(X) if namespace(X) is jnp else _stacked([function(x) for x in X])

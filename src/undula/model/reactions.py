@@ -5,11 +5,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import equinox as eqx
-import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float
 
-from undula.core.arrays import Array
+from undula.core.arrays import Array, as_array, namespace, ones, stacked, zeros
 from undula.core.errors import UndulaError, as_vector, is_traced
 from undula.laws.law import Law
 
@@ -97,8 +96,8 @@ def choice_of(
 ) -> tuple[Array, Choice | None]:
     """Weights of the reactions and the packed rule; `held`: which coordinates are driven or led."""
     if isinstance(rule, Projected):
-        nothing = jnp.zeros(len(coordinates)), jnp.zeros(())
-        return jnp.ones(len(rows)), Choice(*nothing, None, None, None, None, True)
+        nothing = zeros(len(coordinates)), zeros(())
+        return ones(len(rows)), Choice(*nothing, None, None, None, None, True)
     if not isinstance(rule, Least):
         raise UndulaError(f"rule = {rule!r}; it must be a rule of un.reactions, e.g. Least(efforts=1.0).")
     weights = _by_name(rule.reactions, rows, 1.0, "reactions", "row")
@@ -121,11 +120,11 @@ def choice_of(
             raise UndulaError(f"margin = {rule.margin!r}; admissible reactions must be positive.")
     wanted = rule.wanted
     if wanted is not None and not isinstance(wanted, Law):
-        wanted = jnp.asarray(wanted, dtype=float)
+        wanted = as_array(wanted)
     shape = None if wanted is None else wanted.shape
     if shape not in (None, (len(rows),)):
         raise UndulaError(f"wanted has the shape {shape}; it must be ({len(rows)},), one number per row.")
-    return weights, Choice(jnp.where(held, efforts, 0.0), power, wanted, G, h, margin, False)
+    return weights, Choice(efforts * np.asarray(held, dtype=float), power, wanted, G, h, margin, False)
 
 
 def rows_named(name: str, rows: tuple[str, ...], what: str) -> list[int]:
@@ -144,17 +143,19 @@ def _not_negative(what: str, x: Any) -> None:
 def _by_name(value: Any, names: tuple[str, ...], rest: float, what: str, kind: str) -> Array:
     """One number per name, from a number or a dictionary."""
     if not isinstance(value, dict):
-        out = jnp.broadcast_to(jnp.asarray(value, dtype=float), (len(names),))
-        _not_negative(what, out)
-        return out
-    out = jnp.full(len(names), rest)
+        number = as_array(value)
+        number = namespace(number).broadcast_to(number, (len(names),))
+        _not_negative(what, number)
+        return number
+    out: list[Any] = [rest] * len(names)
     for name, x in value.items():
         _not_negative(f"{what}['{name}']", x)
         if kind == "coordinate" and name not in names:
             raise UndulaError(f"{what} names '{name}'; the coordinates are {', '.join(names) or '(none)'}.")
         which = [names.index(name)] if kind == "coordinate" else rows_named(name, names, what)
-        out = out.at[np.array(which)].set(x)
-    return out
+        for k in which:
+            out[k] = x
+    return stacked(out) if out else zeros(0)
 
 
 def _limits(limits: Sequence[Any], rows: tuple[str, ...]) -> tuple[Array | None, Array | None]:
@@ -193,4 +194,4 @@ def _limits(limits: Sequence[Any], rows: tuple[str, ...]) -> tuple[Array | None,
             raise UndulaError(f"limits contains {x!r}; it must contain Bounds and Cones.")
     if not G:
         return None, None
-    return jnp.stack([jnp.asarray(x, dtype=float) for x in G]), jnp.asarray(h, dtype=float)
+    return stacked(G), stacked(h)

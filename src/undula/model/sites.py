@@ -8,11 +8,11 @@ import equinox as eqx
 import numpy as np
 from jaxtyping import Float
 
-from undula.core.arrays import Array
+from undula.core.arrays import Array, stacked
 from undula.core.errors import ModelError, is_traced
 from undula.elements.site import WORLD, Found, Site
 from undula.joints.rod.group import Pieces
-from undula.joints.rod.plan import RodPlan, joined
+from undula.joints.rod.plan import RodPlan
 from undula.laws.law import Law
 from undula.model.sections import section_name
 
@@ -145,7 +145,7 @@ def pack_sites(members: Sequence[_Resolved], total: int) -> PackedSite:
     """Packs sites of the same key; `total`: the number of coordinates of all rods."""
     import jax
 
-    position, rotation = joined([m.site.position for m in members]), joined([m.site.rotation for m in members])
+    position, rotation = stacked([m.site.position for m in members]), stacked([m.site.rotation for m in members])
     if not is_traced(position) and not np.any(position):
         position = None
     if not is_traced(rotation) and np.array_equal(rotation, np.tile(np.eye(3), (len(members), 1, 1))):
@@ -159,7 +159,7 @@ def pack_sites(members: Sequence[_Resolved], total: int) -> PackedSite:
         shared: dict[str, Any] = dict(strains=plan.strains, present=plan.present, coordinates=coordinates, total=total)
         parts = [m.section or {} for m in members]
         if first.key[0] == "section":
-            arrays = {k: joined([p[k] for p in parts]) for k in parts[0]}
+            arrays = {k: stacked([p[k] for p in parts]) for k in parts[0]}
             pieces = Pieces(**{k: arrays.pop(k) for k in ("shapes", "reference", "steps")}, **shared)
             section = Section(pieces, **arrays)
         else:
@@ -167,11 +167,11 @@ def pack_sites(members: Sequence[_Resolved], total: int) -> PackedSite:
             if isinstance(X[0], Found):
                 where = None
             elif isinstance(X[0], Law):
-                where = jax.tree.map(lambda *x: joined(x), *X)
+                where = jax.tree.map(lambda *x: stacked(x), *X)
             else:
-                where = joined(X)
+                where = stacked(X)
             section = MovingSection(
-                **{k: joined([p[k] for p in parts]) for k in parts[0]},
+                **{k: stacked([p[k] for p in parts]) for k in parts[0]},
                 X=where,
                 gauss=plan.gauss,
                 bases=plan.bases,

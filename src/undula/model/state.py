@@ -5,9 +5,10 @@ from typing import Any
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Float
 
-from undula.core.arrays import Array
+from undula.core.arrays import Array, joined, zeros
 from undula.elements.element import changed
 from undula.lie import se3, so3
 from undula.model.topology import Topology
@@ -38,7 +39,7 @@ class State(eqx.Module):
     @property
     def velocity(self) -> Float[Array, "n"]:
         """(6 + nv,): base twist and internal velocities."""
-        return jnp.concatenate([self.base_twist, self.v])
+        return joined(self.base_twist, self.v)
 
     def with_velocity(self, u: Float[Array, "n"]) -> "State":
         """The same configuration with other velocities (base twist, internal velocities)."""
@@ -46,7 +47,7 @@ class State(eqx.Module):
 
     def at_rest(self) -> "State":
         """The same configuration without velocities."""
-        return self.replace(base_twist=jnp.zeros(6), v=jnp.zeros_like(self.v))
+        return self.replace(base_twist=zeros(6), v=zeros(np.shape(self.v)))
 
 
 class Acceleration(eqx.Module):
@@ -58,12 +59,12 @@ class Acceleration(eqx.Module):
 
     @staticmethod
     def zero(nv: int) -> "Acceleration":
-        return Acceleration(jnp.zeros(6), jnp.zeros(nv))
+        return Acceleration(zeros(6), zeros(nv))
 
     @property
     def whole(self) -> Float[Array, "n"]:
         """(6 + nv,): of the base and of the coordinates."""
-        return jnp.concatenate([self.base, self.v])
+        return joined(self.base, self.v)
 
 
 def configuration(topology: Topology, x: Float[Array, "nv"]) -> Float[Array, "nq"]:
@@ -71,6 +72,12 @@ def configuration(topology: Topology, x: Float[Array, "nv"]) -> Float[Array, "nq
     if topology.adds:
         return x
     q, v = topology.vector_places
+    if not isinstance(x, jax.Array):
+        known = zeros(topology.nq)
+        known[q] = x[v]
+        for chart, iq, iv in topology.curved:
+            known[iq] = [chart.from_x(own) for own in x[iv]]
+        return known
     out = jnp.zeros(topology.nq).at[q].set(x[v])
     for chart, iq, iv in topology.curved:
         out = out.at[iq].set(jax.vmap(chart.from_x)(x[iv]))

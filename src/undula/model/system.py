@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float
 
-from undula.core.arrays import Array
+from undula.core.arrays import Array, as_array, known, on_device, ones, stacked, with_entry, zeros
 from undula.core.errors import UndulaError, is_traced
 from undula.elements.element import Element, changed
 from undula.joints.rod.group import RodGroup
@@ -170,7 +170,7 @@ class System(eqx.Module):
                     f"'{name}' has no parameter {key}; its parameters are {', '.join(known) or '(none)'}."
                 )
             old = getattr(form, key)
-            new = jnp.asarray(value, dtype=float) if isinstance(old, jax.Array | np.ndarray) else value
+            new = as_array(value) if isinstance(old, jax.Array | np.ndarray) else value
             structure: Any = jax.tree.structure(new)
             if structure != jax.tree.structure(old):
                 raise UndulaError(
@@ -179,9 +179,9 @@ class System(eqx.Module):
             for a, b in zip(jax.tree.leaves(old), jax.tree.leaves(new)):
                 if np.shape(b) != np.shape(a)[1:]:
                     raise UndulaError(f"{key} of '{name}' has the shape {np.shape(b)}; it must be {np.shape(a)[1:]}.")
-            form = changed(form, **{key: jax.tree.map(lambda a, b: jnp.asarray(a).at[k].set(b), old, new)})
+            form = changed(form, **{key: jax.tree.map(lambda a, b: with_entry(a, k, b), old, new)})
         groups = list(self.groups)
-        groups[group] = changed(groups[group], form=form)
+        groups[group] = changed(groups[group], form=on_device(form))
         return changed(self, groups=tuple(groups))
 
     def _find(self, name: str) -> tuple[int, int]:
@@ -206,27 +206,29 @@ class System(eqx.Module):
                         f"there is no row '{name}'; the rows that hold are {', '.join(held) or '(none)'}."
                     )
                 mask[which] = value
-        return changed(self, mask=jnp.asarray(mask))
+        return changed(self, mask=on_device(mask))
 
     @property
     def on(self) -> Array:
         """(rows,): 1 for the rows of constraints that are on."""
-        return jnp.ones(len(self.reaction_weights)) if self.mask is None else self.mask
+        return ones(len(self.reaction_weights)) if self.mask is None else self.mask
 
     def at_time(self, t: Any) -> "System":
         """A copy in which the rows that rules switch are as they are when a run starts at time t [s]."""
         if not self.switches:
             return self
-        mask = self.on
+        mask = known(self.on)
         for x in self.switches:
-            mask = mask.at[np.array(x.rows)].set(jnp.where(x.rule.on(t), 1.0, 0.0))
-        return changed(self, mask=mask)
+            on = known(x.rule).on(t)
+            for row in x.rows:
+                mask = with_entry(mask, row, jnp.where(on, 1.0, 0.0) if is_traced(on) else float(on))
+        return changed(self, mask=on_device(mask))
 
     def with_reactions(self, rule: Least) -> "System":
         """A copy with another rule for what the balance leaves open: reactions, and the efforts of led coordinates."""
         held = self.row_names[: len(self.reaction_weights)]
         weights, choice = choice_of(rule, held, self.coordinate_names, self.topology.driven | self.topology.led)
-        return changed(self, reaction_weights=weights, choice=choice)
+        return on_device(changed(self, reaction_weights=weights, choice=choice))
 
     # States
 
@@ -252,20 +254,21 @@ class System(eqx.Module):
         quaternion_0 = self.base_pose.quaternion if base_quaternion is None else base_quaternion
         q = configuration(self.topology, self._by_name(position, "position"))
         refuse_overwound(self.rods, self.labels.rods, q, "the state cannot be represented")
-        return State(
+        state = State(
             base=se3.Pose(_array(position_0, 3, "base_position"), _unit(_array(quaternion_0, 4, "base_quaternion"))),
             q=q,
             base_twist=_array(base_twist, 6, "base_twist"),
             v=self._by_name(velocity, "velocity"),
             z=tuple(g.begin for g in self.groups if g.remembers),
         )
+        return on_device(state)
 
     def _by_name(self, values: Any, what: str) -> Array:
         if isinstance(values, dict):
-            out = jnp.zeros(self.nv)
+            out: list[Any] = [0.0] * self.nv
             for name, value in values.items():
-                out = out.at[self.coordinate(name)].set(value)
-            return out
+                out[self.coordinate(name)] = value
+            return stacked(out) if out else zeros(0)
         return _array(values, self.nv, what)
 
     def replace(self, **changes: Any) -> "System":
@@ -279,13 +282,13 @@ class System(eqx.Module):
                     f"{key} is not a parameter of a system; the parameters are {', '.join(PARAMETERS)}; for those of attached "
                     "elements, such as gravity and springs, see replace_element."
                 )
-            old, new = getattr(self, key), jnp.asarray(value, dtype=float)
+            old, new = getattr(self, key), as_array(value)
             if old is None:
                 raise UndulaError(f"the system '{self.name}' has no {key}; build it with one.")
             if new.shape != old.shape:
                 raise UndulaError(f"{key} has the shape {new.shape}; it must be {old.shape}.")
             changes[key] = new
-        return changed(self, **changes)
+        return changed(self, **on_device(changes))
 
     def bare(self) -> "System":
         """The same without names and shapes, so that a change of these causes no recompilation."""
@@ -318,11 +321,12 @@ def _unit(quaternion: Array) -> Array:
     norm = np.linalg.norm(quaternion)
     if not norm > 0:
         raise UndulaError(f"base_quaternion = {np.asarray(quaternion).tolist()} is zero; it must be a rotation.")
-    return jnp.asarray(np.asarray(quaternion) / norm)
+    unit: Any = np.asarray(quaternion) / norm
+    return unit
 
 
 def _array(value: Any, size: int, what: str) -> Array:
-    out = jnp.zeros(size) if value is None else jnp.asarray(value, dtype=float)
+    out = zeros(size) if value is None else as_array(value)
     if out.shape != (size,):
         raise UndulaError(f"{what} has the shape {out.shape}; it must be ({size},).")
     return out

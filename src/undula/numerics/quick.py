@@ -1,10 +1,7 @@
-"""Compilation with low optimisation, for functions that run only a few times."""
+"""Options of compilation with low optimisation, for functions that run only a few times."""
 
 import functools
-from collections.abc import Callable
-from typing import Any
 
-import equinox as eqx
 import jax
 
 
@@ -24,17 +21,3 @@ def _known_options() -> dict[str, bool | int]:
             continue
         found[name] = value
     return found
-
-
-def quickly_compiled(function: Callable[..., Any]) -> Callable[..., Any]:
-    """`equinox.filter_jit` with XLA's optimisations disabled on a CPU, which compiles several times faster."""
-    compiled: list[Callable[..., Any]] = []
-
-    @functools.wraps(function)
-    def call(*args: Any) -> Any:
-        if not compiled:  # so that the backend is not initialised before it is needed
-            jit: Any = eqx.filter_jit  # its stub lacks the options that it passes on to jax.jit
-            compiled.append(jit(function, compiler_options=quick_options()))
-        return compiled[0](*args)
-
-    return call

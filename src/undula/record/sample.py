@@ -28,6 +28,7 @@ from undula.model.prepare import PlacedSite, Prepared, prepare
 from undula.model.state import Acceleration, State
 from undula.model.system import System
 from undula.numerics.pick import pick
+from undula.numerics.programs import quickly_compiled
 from undula.numerics.row_space import decompose
 from undula.numerics.small import matmul, tmatvec
 from undula.tree.driven import driven_motion
@@ -87,6 +88,7 @@ class Sample(NamedTuple):
     contacts: ContactSample | None
 
 
+@quickly_compiled(nameless=True)
 def sample(system: System, t: Any, state: State) -> Sample:
     """Motion, efforts, energies and powers at time t [s]; without contact forces, which only a run provides."""
     return sampled(prepare(system), t, state)

@@ -9,6 +9,7 @@ from typing import Any
 
 import equinox as eqx
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Float
 
 from undula.core.arrays import Array
@@ -155,7 +156,7 @@ class Latch(RowModel):
         self.holds = tuple(holds)
 
     def start(self) -> Any:
-        return jnp.zeros(3), jnp.eye(3)
+        return np.zeros(3), np.eye(3)
 
     def latch(self, at: View) -> Any:
         return at.sites[0].p, at.sites[0].R

@@ -2,7 +2,6 @@
 
 from typing import Any
 
-import jax.numpy as jnp
 from jaxtyping import Float
 
 from undula.core.arrays import Array
@@ -20,9 +19,7 @@ class Coupling(RowModel):
 
     def __init__(self, name: str, coordinates: tuple[str, ...], coefficients: Any, offset: float = 0.0):
         self.name, self.sites, self.coordinates = name, (), tuple(coordinates)
-        self.coefficients = jnp.asarray(
-            as_vector(coefficients, len(self.coordinates), f"coefficients of the coupling '{name}'")
-        )
+        self.coefficients = as_vector(coefficients, len(self.coordinates), f"coefficients of the coupling '{name}'")
         self.offset = as_vector(offset, 0, f"offset of the coupling '{name}'")
 
     def gap(self, at: View) -> Float[Array, "1"]:

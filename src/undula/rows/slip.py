@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float
 
-from undula.core.arrays import Array
+from undula.core.arrays import Array, as_array
 from undula.core.errors import ModelError, as_vector, is_traced
 
 
@@ -50,7 +50,7 @@ class RegularisedCoulomb(eqx.Module):
 
 def _checked(value: Any, what: str, allowed: str, good: Callable[[Any], Any]) -> Array:
     """The value as an array, refused if it is out of range; traced values are not checked."""
-    out = jnp.asarray(value, dtype=float)
+    out = as_array(value)
     if not is_traced(out) and not np.all(good(np.asarray(out))):
         raise ModelError(f"{what} = {np.asarray(out).tolist()}; it must be {allowed}.")
     return out

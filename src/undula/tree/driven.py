@@ -13,6 +13,7 @@ from undula.model.state import Acceleration, State, chart_motion, reported_posit
 from undula.model.system import System
 from undula.model.topology import GROUPS
 from undula.numerics.pick import spread
+from undula.numerics.programs import quickly_compiled
 
 
 def driven_motion(system: System, t: Any, state: State) -> tuple[State, Acceleration]:
@@ -34,6 +35,17 @@ def driven_motion(system: System, t: Any, state: State) -> tuple[State, Accelera
         v, dv = jnp.where(top.driven, v_law, v), jnp.where(top.driven, dv_law, dv)
     base, eta, deta = _driven_base(system, t, state)
     return state.replace(base=base, q=q, base_twist=eta, v=v), Acceleration(deta, dv)
+
+
+def driven_state(system: System, t: Any, state: State) -> State:
+    """The state with driven coordinates and base as given by their laws, for use outside compiled functions."""
+    moves = system.motions or system.base_motion is not None
+    return _driven_state(system, t, state) if moves else state
+
+
+@quickly_compiled
+def _driven_state(system: System, t: Any, state: State) -> State:
+    return driven_motion(system, t, state)[0]
 
 
 def configurations_of(system: System) -> np.ndarray:

@@ -10,7 +10,7 @@ from undula.joints.rod.group import Pieces, RodGroup
 from undula.joints.rod.pieces import refuse_overwound
 from undula.model.state import State
 from undula.model.system import System
-from undula.numerics.quick import quickly_compiled
+from undula.numerics.programs import quickly_compiled
 
 
 class SpatialError(NamedTuple):

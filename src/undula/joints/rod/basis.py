@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 
+from undula.core.arrays import namespace
 from undula.core.errors import ModelError
 
 USUAL = 3  # modes by default
@@ -29,11 +29,6 @@ CLASSES: dict[str, tuple[str, ...]] = {
     "planar-reissner": ("Gy", "Kz"),
     "bar": ("Gx",),
 }
-
-
-def namespace(x: Any) -> Any:
-    """NumPy for known numbers, `jax.numpy` for traced ones."""
-    return jnp if isinstance(x, jax.Array) else np
 
 
 @dataclass(frozen=True)

@@ -3,8 +3,8 @@
 from typing import Any, ClassVar
 
 import jax
-import jax.numpy as jnp
 
+from undula.core.arrays import as_array
 from undula.core.errors import ModelError
 from undula.elements.along import Along, SectionView
 from undula.joints.rod.law import MaterialLaw, SectionProperties, Strained, loses, stores
@@ -20,8 +20,8 @@ class _OfMaterial(Along):
     def tabulate(self, X, rod):
         """The stress-free strain, the stiffness and the properties of the section; None for those that a rod lacks."""
         try:
-            reference = jnp.asarray(rod.reference_at(X), dtype=float)
-            stiffness = jnp.asarray(rod.hooke(X), dtype=float) if rod.has_stiffness else None
+            reference = rod.reference_at(X)
+            stiffness = rod.hooke(X) if rod.has_stiffness else None
             properties = rod.properties(X)
         except jax.errors.JAXTypeError as error:
             raise ModelError(
@@ -29,8 +29,8 @@ class _OfMaterial(Along):
                 "because it has a material law: use jax.numpy, e.g. jnp.where instead of if."
             ) from error
         if properties is not None:
-            properties = SectionProperties(*(jnp.asarray(x, dtype=float) for x in properties))
-        return reference, stiffness, properties
+            properties = SectionProperties(*(as_array(x) for x in properties))
+        return as_array(reference), None if stiffness is None else as_array(stiffness), properties
 
     def _strained(self, at: SectionView) -> Strained:
         s: Any = at.section

@@ -6,12 +6,11 @@ f = R(X, xi, dxi) (004, 29), as the derivative of an energy per unit length plus
 from typing import Any, NamedTuple
 
 import equinox as eqx
-import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float
 
-from undula.core.arrays import Array
+from undula.core.arrays import Array, as_array, zeros
 from undula.core.errors import ModelError, is_traced
 from undula.numerics.small import matvec
 
@@ -126,7 +125,7 @@ class MooneyRivlin(MaterialLaw):
     def __init__(self, share: Any = 0.0):
         if not is_traced(share) and not (np.ndim(share) == 0 and 0 <= share <= 1):
             raise ModelError(f"share of a Mooney-Rivlin law = {share}; it must be a number from 0 (neo-Hookean) to 1.")
-        self.share = jnp.asarray(share, dtype=float)
+        self.share = as_array(share)
 
     def energy_density(self, at):
         H, (e, gy, gz, t, ky, kz) = jnp.diag(at.stiffness), at.strain
@@ -169,7 +168,7 @@ class Cubic(MaterialLaw):
             raise ModelError(f"coefficients of a cubic law have the shape {shape}; it must be (6,): Gx, Gy, ..., Kz.")
         if not is_traced(coefficients) and not np.all(np.isfinite(np.asarray(coefficients, dtype=float))):
             raise ModelError(f"coefficients of a cubic law = {coefficients}; they must be finite.")
-        self.coefficients = jnp.asarray(coefficients, dtype=float)
+        self.coefficients = as_array(coefficients)
 
     def energy_density(self, at):
         e = at.strain
@@ -193,8 +192,8 @@ def check_law(law: Any, stiffness: Any, section: SectionProperties | None, time_
     own, words = type(law).__name__, f"the material {type(law).__name__} of {what}"
     if not (stores(law) or loses(law)):
         raise ModelError(f"{words} would do nothing: {own} defines neither energy_density nor inelastic_stress.")
-    six = jnp.zeros(6)
-    at = Strained(jnp.zeros(()), six, six, six, None if stiffness is None else jnp.zeros((6, 6)), section)
+    six = zeros(6)
+    at = Strained(zeros(()), six, six, six, None if stiffness is None else zeros((6, 6)), section)
     for method, wanted, defined in (("energy_density", (), stores(law)), ("inelastic_stress", (6,), loses(law))):
         if defined:
             found = _shape(getattr(law, method), at, words)
@@ -208,7 +207,7 @@ def check_law(law: Any, stiffness: Any, section: SectionProperties | None, time_
 
 def _shape(method: Any, at: Strained, words: str) -> Any:
     try:
-        return jax.eval_shape(lambda: jnp.asarray(method(at), dtype=float)).shape
+        return eqx.filter_eval_shape(lambda at: jnp.asarray(method(at), dtype=float), at).shape
     except ModelError as error:
         raise ModelError(f"{words} {error}") from None
     except Exception as error:
@@ -221,7 +220,7 @@ def _reads_stiffness(law: MaterialLaw, at: Strained) -> bool:
     methods = [m for m, has in ((law.energy_density, stores(law)), (law.inelastic_stress, loses(law))) if has]
     try:
         for method in methods:
-            jax.eval_shape(lambda method=method: method(without))
+            eqx.filter_eval_shape(method, without)
     except ModelError as error:
         return NEEDS_STIFFNESS in str(error)
     return False

@@ -16,7 +16,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from undula.core.arrays import Array
+from undula.core.arrays import Array, namespace, ones
+from undula.core.errors import is_traced
 from undula.numerics.loops import unrolled
 
 Screw = dict[int, Any]  # component 0..5 of (linear, angular) -> array over pieces; what is missing is zero
@@ -67,7 +68,8 @@ def _keep(screw: Screw, one: Array) -> Screw:
 
 def _one(xi: Sequence[Screw]) -> Array:
     """Ones that the compiler cannot fold: the last strain is one that varies."""
-    return 1.0 + 0.0 * jax.lax.stop_gradient(list(xi[0].values())[-1])
+    varying = list(xi[0].values())[-1]
+    return 1.0 + 0.0 * jax.lax.stop_gradient(varying) if is_traced(varying) else ones(())
 
 
 def bracket(a: Screw, b: Screw) -> Screw:
@@ -175,7 +177,9 @@ def pose(bent: Bent, shape: tuple[int, ...]) -> tuple[Array, Array]:
     psi = bent.psi
     linear = {i: psi[i] for i in range(3) if i in psi}
     if not bent.sines:
-        return jnp.broadcast_to(jnp.eye(3), (*shape, 3, 3)), columns([linear.get(i, 0.0) for i in range(3)], shape)
+        return namespace(psi).broadcast_to(np.eye(3), (*shape, 3, 3)), columns(
+            [linear.get(i, 0.0) for i in range(3)], shape
+        )
     a, b, c = bent.sines
     turn: Screw = {i: psi[i] for i in (3, 4, 5) if i in psi}
     once: Screw = {}
@@ -208,9 +212,10 @@ def columns(parts: Sequence[Any], shape: tuple[int, ...]) -> Array:
     On a CPU by a loop, whose inputs are computed once, beforehand; a plain stack would recompute them for every
     element.
     """
-    lanes = [jnp.broadcast_to(x, shape) for x in parts]
-    if unrolled(2) > 1:
-        return jnp.stack(lanes, -1)
+    xp = namespace(parts)
+    lanes = [xp.broadcast_to(x, shape) for x in parts]
+    if xp is np or unrolled(2) > 1:
+        return xp.stack(lanes, -1)
     out = jax.lax.map(lambda x: jnp.stack(x), tuple(x.reshape(-1) for x in lanes))
     return out.reshape(*shape, len(lanes))
 

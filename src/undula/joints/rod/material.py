@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 import jax.numpy as jnp
 import numpy as np
 
+from undula.core.arrays import namespace, stacked
 from undula.core.errors import ModelError, is_traced, positive
 from undula.joints.rod.sections import Section
 
@@ -168,4 +169,5 @@ def _given_inertia(M: Any, dX: Any, what: str) -> tuple[Any, Any, Any, Any]:
 
 
 def diagonal(parts: Sequence[Any]) -> Any:
-    return jnp.diag(jnp.stack([jnp.asarray(x) for x in parts])) if any(is_traced(x) for x in parts) else np.diag(parts)
+    parts = stacked(parts)
+    return namespace(parts).diag(parts)

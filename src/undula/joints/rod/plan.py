@@ -9,6 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from undula.core.arrays import any_traced, stacked
 from undula.core.errors import ModelError, as_vector, is_traced, positive
 from undula.core.shapes import ALONG_X, Shape
 from undula.joints.rod.basis import COMPONENTS, bases, components
@@ -22,6 +23,7 @@ from undula.joints.rod.rod import Rod
 from undula.joints.rod.sections import Rectangle, Section
 from undula.joints.rod.shape import RodShape
 from undula.laws.law import Law
+from undula.numerics.programs import quickly_compiled
 
 SAME = 1e-12  # fractions of a rod's length that differ by less are considered equal
 
@@ -121,16 +123,16 @@ class RodPlan:
         """The motion of an imposed strain field."""
         if self.rod.strain is None:
             return None
-        X = jnp.asarray(self.places.reshape(-1) * self.rod.length)
+        X = self.places.reshape(-1) * self.rod.length
         self._check_field(X)
-        return StrainField(self.rod.strain, X, jnp.asarray(self._reference(self.places.reshape(-1))), self.strains)
+        return StrainField(self.rod.strain, X, self._reference(self.places.reshape(-1)), self.strains)
 
     def _check_field(self, X: Any) -> None:
         """Rejects an imposed field of the wrong shape, or with strains that the rod does not have."""
         what, strain = f"strain of the rod '{self.name}'", self.rod.strain
         assert strain is not None
         try:
-            shape = jax.eval_shape(lambda: jnp.asarray(strain(X[0], jnp.zeros(())), dtype=float)).shape
+            shape = jax.eval_shape(lambda X, t: jnp.asarray(strain(X, t), dtype=float), X[0], np.zeros(())).shape
         except Exception as error:
             reason = str(error).partition("\n")[0]
             raise ModelError(f"{what} cannot be computed: {reason}") from error
@@ -139,7 +141,7 @@ class RodPlan:
         if is_traced(X):
             return
         blocked = [c for c in range(6) if c not in self.strains]
-        values = np.array([np.asarray(strain(x, jnp.zeros(()))) for x in (X[0], X[-1])])
+        values = np.asarray(_strains_at(strain, X[[0, -1]], np.zeros(())))
         away = np.abs(values - np.asarray(self._reference(self.places.reshape(-1)))[[0, -1]])[:, blocked]
         if blocked and away.max() > 1e-12:
             names = ", ".join(COMPONENTS[c] for c in blocked)
@@ -225,7 +227,7 @@ class RodPlan:
     def _reference(self, s: np.ndarray) -> Any:
         """(points, 6) stress-free strains."""
         if callable(self.rod.reference):
-            return _stack([jnp.asarray(self.rod.reference(x * self.rod.length), dtype=float) for x in s], 6)
+            return _stack([self.rod.reference(x * self.rod.length) for x in s], 6)
         value = as_vector(self.rod.reference, 6, f"reference of the rod '{self.name}'")
         return jnp.broadcast_to(value, (len(s), 6)) if is_traced(value) else np.tile(value, (len(s), 1))
 
@@ -354,9 +356,15 @@ class RodPlan:
 
 
 def _stack(rows: Sequence[Any], size: int) -> Any:
-    if any(is_traced(x) for x in rows):
-        return jnp.stack(rows)
+    if any_traced(rows):
+        return stacked(rows)
     return np.array([as_vector(np.asarray(x), size, "a strain") for x in rows])
+
+
+@quickly_compiled
+def _strains_at(field: Any, X: Any, t: Any) -> Any:
+    """(points, 6) strains of an imposed field."""
+    return jax.vmap(lambda X: jnp.asarray(field(X, t), dtype=float))(X)
 
 
 def pack(plans: Sequence[RodPlan], links: Sequence[tuple[int, ...]], driven: Sequence[bool]) -> tuple[RodGroup, ...]:
@@ -370,7 +378,7 @@ def pack(plans: Sequence[RodPlan], links: Sequence[tuple[int, ...]], driven: Seq
         sorted_.setdefault(kind, []).append((plan.packed(), mine, own, k))
     groups = []
     for (*_, strains, present), members in sorted_.items():
-        arrays = {key: joined([m[0][key] for m in members]) for key in members[0][0]}
+        arrays = {key: stacked([m[0][key] for m in members]) for key in members[0][0]}
         places: dict[str, Any] = dict(links=tuple(m[1] for m in members), coordinates=tuple(m[2] for m in members))
         rods = tuple(m[3] for m in members)
         groups.append(
@@ -389,10 +397,3 @@ def pack(plans: Sequence[RodPlan], links: Sequence[tuple[int, ...]], driven: Seq
             )
         )
     return tuple(groups)
-
-
-def joined(parts: Sequence[Any]) -> Any:
-    """Arrays stacked along a new first axis; by NumPy where possible."""
-    if any(is_traced(x) for x in parts):
-        return jnp.stack([jnp.asarray(x, dtype=float) for x in parts])
-    return jnp.asarray(np.stack([np.asarray(x, dtype=float) for x in parts]))

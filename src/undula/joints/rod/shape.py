@@ -10,9 +10,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from undula.core.arrays import namespace
 from undula.core.errors import ModelError, is_traced
 from undula.joints.rod import magnus
-from undula.joints.rod.basis import namespace
 from undula.joints.rod.magnus import GAUSS
 
 if TYPE_CHECKING:
@@ -31,16 +31,18 @@ def curved(curvature: Any) -> Callable[[Any], Any]:
     """
     given = curvature if callable(curvature) else (lambda X: curvature)
     try:
-        shape = jax.eval_shape(lambda X: jnp.asarray(given(X), dtype=float), jnp.zeros(())).shape
+        shape = jax.eval_shape(lambda X: jnp.asarray(given(X), dtype=float), jax.ShapeDtypeStruct((), float)).shape
     except Exception:  # functions that JAX cannot trace are evaluated
         shape = np.shape(given(0.0))
     if shape not in ((), (3,)):
         raise ModelError(f"the curvature of a rod has the shape {shape}; it must be a number Kz, or three: Kx, Ky, Kz.")
 
     def reference(X: Any) -> Any:
-        K = jnp.asarray(given(X), dtype=float)
-        K = jnp.stack([jnp.zeros(()), jnp.zeros(()), K]) if shape == () else K
-        return jnp.concatenate([jnp.array([1.0, 0.0, 0.0]), K])
+        K = given(X)
+        xp = namespace(X, K)
+        K = xp.asarray(K, dtype=float)
+        K = xp.stack([xp.zeros(()), xp.zeros(()), K]) if shape == () else K
+        return xp.concatenate([xp.array([1.0, 0.0, 0.0]), K])
 
     return reference
 
@@ -107,8 +109,8 @@ def _rod_points(plan: "RodPlan", at: np.ndarray) -> np.ndarray:
         np.array([plan.reference_at(lo + (hi - lo) * x) for lo, hi in zip(starts, ends)])
         for x in GAUSS[plan.rod.order][0]
     ]
-    screws = [{c: jnp.asarray(xi[:, c]) for c in range(6)} for xi in strains]
-    R, p = (np.asarray(x) for x in magnus.pose(magnus.bend(screws, jnp.asarray(ends - starts)), (len(starts),)))
+    screws = [{c: xi[:, c] for c in range(6)} for xi in strains]
+    R, p = magnus.pose(magnus.bend(screws, ends - starts), (len(starts),))
     A, a = np.eye(3), np.zeros(3)
     frames = [(A, a)]
     for k in range(len(plan.nodes)):
