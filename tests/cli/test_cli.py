@@ -29,7 +29,7 @@ RUN_KEYS = [
     "compile_s",
     "wall_s",
 ]
-RUN_KEYS += ["real_time_factor", "metrics", "metric_units", "phases_s", "first_samples_s", "files"]
+RUN_KEYS += ["real_time_factor", "metrics", "reasons", "metric_units", "phases_s", "first_samples_s", "files"]
 
 
 # Bad input

@@ -207,10 +207,11 @@ class TestFlyingRod:
     "factor", [pytest.param(0.01, marks=pytest.mark.long), 1.0, pytest.param(100.0, marks=pytest.mark.long)]
 )
 def test_no_limit_on_the_step(factor):
-    """Fact 20: the stiff rod at dt = 0.1 s, whatever its modulus; every step converges and the energy stays close."""
+    """Fact 20: the stiff rod at dt = 0.1 s, whatever its modulus; every step converges and the energy stays close, but the run
+    says that such steps are far too long for the vibrations."""
     setup = gallery.load("cantilever-stiff").setup(E=2e9 * factor, modes=3, force=0.1 * max(factor, 1.0))
     run = un.run(setup.system, setup.state(setup.system), t_end=3.0, dt=0.1)
-    assert run.ok, run.message
+    assert run.status == "doubtful" and "the estimated error is" in run.message and "appeared" not in run.message
     energy = (run.data.energy_kinetic + run.data.energy_potential).values
     assert np.ptp(energy) < 0.1 * np.abs(energy[0])
 

@@ -49,6 +49,7 @@ from undula.core import early
 from undula.core.errors import OutputError, UndulaError
 from undula.core.phases import Recorder, phase
 from undula.core.startup import UndulaWarning
+from undula.core.steps import check_tolerance
 from undula.core.version import __version__
 
 STATUS = {"ok": DONE, "doubtful": FAILED, "failed": FAILED, "interrupted": INTERRUPTED}
@@ -181,6 +182,9 @@ def run(
     ] = None,
     t_end: Annotated[str | None, typer.Option(metavar="S", help="Simulated time [s].")] = None,
     dt: Annotated[str | None, typer.Option(metavar="S", help="Time step [s].")] = None,
+    tolerance: Annotated[
+        str | None, typer.Option(metavar="X", help="Allowed error, which chooses the step in place of --dt, e.g. 1e-3.")
+    ] = None,
     save_every: Annotated[str | None, typer.Option(metavar="K", help="Steps between samples.")] = None,
     out: Annotated[Path | None, typer.Option(metavar="FILE.nc", help="Save the samples (NetCDF).")] = None,
     plot: Annotated[Path | None, typer.Option(metavar="DIR", help="Write the standard figures.")] = None,
@@ -194,12 +198,14 @@ def run(
     """Simulates a scenario of the gallery, saves and draws what is requested."""
     given = parse_settings(settings or [])
     times = dict(t_end=as_number("t_end", t_end), dt=as_number("dt", dt), save_every=as_whole("save_every", save_every))
+    allowed = as_number("tolerance", tolerance)
+    check_tolerance(allowed, times["dt"])
     check_run(name, given, times)
     check_outputs(out, plot, html)
 
     with Recorder("import", early.STARTED if early.COMMAND else None) as recorder:
         shown = sys.stderr.isatty() and not (quiet or as_json)
-        report = _run(name, given, times, out, plot, html, shown, reproducible)
+        report = _run(name, given, times, allowed, out, plot, html, shown, reproducible)
         report["phases_s"] |= recorder.count()
     (print_json if as_json else print_summary)(report)
     if report["status"] != "ok":
@@ -211,6 +217,7 @@ def _run(
     name: str,
     given: dict[str, str],
     times: dict[str, Any],
+    tolerance: float | None,
     out: Path | None,
     plot: Path | None,
     html: Path | None,
@@ -242,7 +249,13 @@ def _run(
         try:
             with progress_bar(shown) as progress:
                 result = run_scenario(
-                    scenario, parameters, **times, progress=progress, on_samples=on_samples, reproducible=reproducible
+                    scenario,
+                    parameters,
+                    **times,
+                    progress=progress,
+                    on_samples=on_samples,
+                    tolerance=tolerance,
+                    reproducible=reproducible,
                 )
         except KeyboardInterrupt:
             complain("interrupted: nothing was saved.")

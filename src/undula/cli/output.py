@@ -73,6 +73,7 @@ def empty_report(name: str, parameters: dict[str, Any], times: dict[str, Any]) -
         "wall_s": 0.0,
         "real_time_factor": 0.0,
         "metrics": {},
+        "reasons": {},
         "metric_units": {},
         "phases_s": {},
         "first_samples_s": None,
@@ -83,6 +84,7 @@ def empty_report(name: str, parameters: dict[str, Any], times: dict[str, Any]) -
 def results(result: "ScenarioRun") -> dict[str, Any]:
     """What was actually done, not what was requested: `t_end` is the time of the last sample."""
     done = result.run
+    units = result.scenario.metric_units | {"error_estimate": "1"}
     return {
         "class": done.data.attrs["class"],
         "status": done.status,
@@ -94,7 +96,8 @@ def results(result: "ScenarioRun") -> dict[str, Any]:
         "wall_s": done.wall_s,
         "real_time_factor": done.steps * done.dt / done.wall_s,
         "metrics": result.metrics,
-        "metric_units": {name: result.scenario.metric_units.get(name, "") for name in result.metrics},
+        "reasons": result.reasons,
+        "metric_units": {name: units.get(name, "") for name in result.metrics},
     }
 
 
@@ -114,7 +117,11 @@ def failure(report: dict[str, Any], out: Path | None) -> str:
 def print_summary(report: dict[str, Any]) -> None:
     rows = [["status", f"{report['status']}: {report['message']}"], ["class", report["class"] or "unknown"]]
     units = {name: "" if unit == "1" else f" {unit}" for name, unit in report["metric_units"].items()}
-    rows += [[f"metric {name}", f"{value:.6g}{units[name]}"] for name, value in report["metrics"].items()]
+    why = report["reasons"]
+    rows += [
+        [f"metric {name}", f"{value:.6g}: {why[name]}" if name in why else f"{value:.6g}{units[name]}"]
+        for name, value in report["metrics"].items()
+    ]
     rows += [["compilation", f"{report['compile_s']:.2f} s"], ["computation", f"{report['wall_s']:.3f} s"]]
     spent = {name: seconds for name, seconds in report["phases_s"].items() if seconds >= 0.005}
     parts = ", ".join(f"{name} {seconds:.2f}" for name, seconds in spent.items())

@@ -67,6 +67,11 @@ class Contact(RowModel):
             self.surface, self.sites = None, (first, moved_site(other, other_centre, None, f"other_centre of {what}"))
             refuse_same(self.sites, what)
 
+    @property
+    def thickness(self) -> Any:
+        """Length [m] of the way of the sphere's centre through the other shape and the sphere itself."""
+        return 2 * self.radius + (2 * self.other_radius if self.surface is None else self.surface.thickness)
+
     def touch(self, at: View) -> Touching:
         centre = at.sites[0].p
         if self.surface is not None:

@@ -25,6 +25,11 @@ class Surface(eqx.Module):
     def distance(self, x: Float[Array, "3"]) -> Float[Array, ""]:
         """Signed distance [m] of a point of the world, negative inside; its gradient must have norm 1 at the surface."""
 
+    @property
+    def thickness(self) -> Any:
+        """Length [m] of the way through its thinnest part, which a fast body may miss in a step; infinite for ground."""
+        return np.inf
+
     def normal(self, x: Float[Array, "3"]) -> Float[Array, "3"]:
         """Unit outward normal of the surface at its point nearest to x."""
         slope = jax.grad(self.distance)(x)
@@ -150,6 +155,10 @@ class _Round(Surface):
     centre: Float[Array, "directions"]
     radius: Float[Array, ""]
 
+    @property
+    def thickness(self):
+        return 2 * self.radius
+
     def distance(self, x):
         away = x[: self.centre.shape[0]] - self.centre
         return jnp.sqrt((away * away).sum()) - self.radius
@@ -185,6 +194,10 @@ class Posts(Surface):
         if len(sizes) != len(self.places):
             raise ModelError(f"radii of the posts: {len(sizes)} were given; there are {len(self.places)} posts.")
         self.radii = stacked([_radius(x, "radius of a post") for x in sizes])
+
+    @property
+    def thickness(self):
+        return 2 * self.radii.min(-1)
 
     def distance(self, x):
         return self._clearances(x)[0].min()

@@ -5,6 +5,7 @@ from typing import Any, NamedTuple
 
 from undula.core.errors import UndulaError, shown, whole
 
+TIGHTEST, LOOSEST = 1e-10, 0.1  # tolerances allowed
 ROUNDING = 1e-12  # a dt with a multiple this close to t_end, relative to it, is left unchanged
 
 
@@ -16,9 +17,9 @@ class Steps(NamedTuple):
     stride: int
     t0: float = 0.0
 
-    def halved(self) -> "Steps":
-        """The same with steps of half the length, and samples at the same instants."""
-        return Steps(2 * self.count, self.dt / 2, 2 * self.stride, self.t0)
+    def divided(self, n: int) -> "Steps":
+        """The same with n steps in place of one, and samples at the same instants."""
+        return Steps(n * self.count, self.dt / n, n * self.stride, self.t0)
 
 
 def check_times(t_end: float, dt: float, save_every: int | None, t0: float = 0.0) -> Steps:
@@ -59,3 +60,15 @@ def _seconds(value: Any, name: str) -> float:
     except (TypeError, OverflowError):  # complex numbers, and whole ones that are too large
         pass
     raise UndulaError(f"{name} = {shown(value)} is not allowed; it must be a time [s].")
+
+
+def check_tolerance(tolerance: float | None, dt: float | None) -> None:
+    """Refuses a tolerance that no step can meet or that means nothing, and one beside a step."""
+    if tolerance is None:
+        return
+    if dt is not None:
+        raise UndulaError(
+            f"dt = {dt:g} s and tolerance = {tolerance:g} cannot both be given: the tolerance chooses the step."
+        )
+    if not TIGHTEST <= tolerance <= LOOSEST:
+        raise UndulaError(f"tolerance = {tolerance:g} is not allowed; it must be between {TIGHTEST:g} and {LOOSEST:g}.")

@@ -7,6 +7,7 @@ import numpy as np
 import undula as un
 from undula.gallery import drawing
 from undula.scenario.scenario import Parameter, Scenario, Setup
+from undula.scenario.undetermined import Undetermined
 
 DEGREE = np.pi / 180
 BODY, EDGE = (0.20, 0.22, 0.25), (0.80, 0.55, 0.15)
@@ -132,7 +133,7 @@ def metrics(setup: Setup, data) -> dict[str, float]:
     path = centres(data, p)
     k = min(5, p["n"] - 1)  # the middle link, the sixth of eleven
     moved = path[-1, k] - path[0, k]
-    period = 2 * np.pi / p["rate_h"] if p["rate_h"] else np.nan
+    period = 2 * np.pi / p["rate_h"] if p["rate_h"] else Undetermined("rate_h is 0: no cycles")
     time = data.time.values
     steps = np.round(np.diff(time, prepend=time[0]) / data.attrs["dt"])
     lines = path[:, 0] - path[:, -1]

@@ -11,6 +11,7 @@ import numpy as np
 import undula as un
 from undula.gallery import drawing, measures
 from undula.scenario.scenario import Parameter, Scenario, Setup
+from undula.scenario.undetermined import Undetermined
 
 LEAN_AND_STEER = ("base.rx", "steer")
 FASTEST = 20.0  # critical speeds are looked for up to here [m/s]
@@ -106,7 +107,7 @@ def eigenvalues(system: un.System, p: dict, v: float) -> np.ndarray:
 
 
 def critical_speeds(system: un.System, p: dict) -> tuple[float, float]:
-    """Speeds [m/s] above which weave is stable and capsize is not; NaN where there is none up to 20 m/s."""
+    """Speeds [m/s] above which weave is stable and capsize is not; undetermined where there is none up to 20 m/s."""
     from scipy.optimize import brentq
 
     @functools.cache  # both roots are sought at the same speeds first
@@ -125,7 +126,7 @@ def critical_speeds(system: un.System, p: dict) -> tuple[float, float]:
         values = np.array([f(v) for v in speeds])
         cross = (values[:-1] < 0) & (values[1:] >= 0) if rising else (values[:-1] > 0) & (values[1:] <= 0)
         if not cross.any():
-            return float("nan")
+            return Undetermined(f"no change of stability up to {FASTEST:g} m/s")
         k = int(np.argmax(cross))
         return float(brentq(f, speeds[k], speeds[k + 1], xtol=1e-12))
 

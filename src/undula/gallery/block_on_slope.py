@@ -38,7 +38,7 @@ def metrics(setup: Setup, data) -> dict[str, float]:
     return {
         "final_speed": speed[-1],
         "stop_time": stop,
-        "stop_distance": float(np.linalg.norm(path[-1] - path[0])) if np.isfinite(stop) else np.nan,
+        "stop_distance": float(np.linalg.norm(path[-1] - path[0])) if np.isfinite(stop) else stop,
         "penetration_max": float(data.contact_penetration.max()),
         "residual_max": float(data.contact_residual.max()),
     }

@@ -5,7 +5,7 @@ from undula.gallery import measures, rods
 from undula.scenario.scenario import Parameter, Scenario, Setup
 
 
-def build(p: dict) -> Setup:
+def build(p: dict, dt: float) -> Setup:
     def rod(force):
         width = p["drawn_diameter"]
         b = un.Builder("cantilever", gravity=(0, 0, -p["gravity"]))
@@ -18,7 +18,7 @@ def build(p: dict) -> Setup:
         return b.build()
 
     held = rod(p["force"])
-    return Setup(rod(0.0), lambda system: un.equilibrium(held).state, t_end=p["duration"], dt=0.01)
+    return Setup(rod(0.0), lambda system: un.equilibrium(held).state, t_end=p["duration"], dt=dt)
 
 
 def metrics(setup: Setup, data) -> dict[str, float]:
@@ -33,7 +33,9 @@ def metrics(setup: Setup, data) -> dict[str, float]:
     }
 
 
-def scenario(name: str, summary: str, length, diameter, E, density, force, modes, duration, source) -> Scenario:
+def scenario(
+    name: str, summary: str, length, diameter, E, density, force, modes, duration, source, dt=0.01
+) -> Scenario:
     return Scenario(
         name=name,
         summary=summary,
@@ -49,7 +51,7 @@ def scenario(name: str, summary: str, length, diameter, E, density, force, modes
                 "drawn_diameter", max(diameter, 0.008 * length), "m", "diameter of the drawing", low=0, open_low=True
             ),
         ),
-        build=build,
+        build=lambda p: build(p, dt),
         metrics=metrics,
         metric_units={
             "tip_x": "m",

@@ -12,5 +12,6 @@ SCENARIO = cantilever.scenario(
     force=0.1,
     modes=6,
     duration=1.0,
+    dt=0.005,
     source="Gotelli 2024, section 3.9.1 (3 modes there, and 10 N, which is ours to correct)",
 )

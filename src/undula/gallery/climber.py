@@ -8,6 +8,7 @@ from undula.core.errors import UndulaError
 from undula.gallery import measures
 from undula.gallery.drawing import bar
 from undula.scenario.scenario import Parameter, Scenario, Setup
+from undula.scenario.undetermined import Undetermined
 
 BLUE, RED, METAL = (0.20, 0.42, 0.70), (0.80, 0.27, 0.22), (0.35, 0.37, 0.40)
 WALL = np.array([[1.0, 0, 0], [0, 0, -1.0], [0, 1.0, 0]])  # the plane of the base's motions: x and z of the world
@@ -106,7 +107,9 @@ def metrics(setup: Setup, data) -> dict[str, float]:
         "climb": held[-1, 2] - held[0, 2],
         "sideways": held[-1, 0] - held[0, 0],
         "grabs": len(grabs),
-        "grab_interval": np.diff(grabs[-5:]).mean() if len(grabs) > 1 else np.nan,
+        "grab_interval": (
+            np.diff(grabs[-5:]).mean() if len(grabs) > 1 else Undetermined("fewer than two grabs in the run")
+        ),
         "work": motors,
         "grab_loss": lost,
         "friction_loss": rubbed,

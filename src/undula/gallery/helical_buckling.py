@@ -5,6 +5,7 @@ import numpy as np
 import undula as un
 from undula.gallery import drawing, rods
 from undula.scenario.scenario import Parameter, Scenario, Setup
+from undula.scenario.undetermined import Undetermined
 
 # torque times length over EI at which a shaft between two clamps, one of which slides, buckles: 2 x with tan x = x
 GREENHILL = 8.986819
@@ -60,7 +61,7 @@ def critical(p: dict) -> float:
     while lowest(high) > 0:  # the first loss of stability: far beyond it, the modes no longer follow the twist
         high *= 1.25
         if high > 10 * guess:  # too few modes to coil
-            return np.nan
+            return Undetermined("no loss of stability up to ten times the estimate: too few modes")
     return brentq(lowest, high / 1.25, high, rtol=1e-10)
 
 

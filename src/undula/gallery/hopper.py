@@ -5,6 +5,7 @@ import numpy as np
 import undula as un
 from undula.gallery.drawing import bar
 from undula.scenario.scenario import Parameter, Scenario, Setup
+from undula.scenario.undetermined import Undetermined
 
 METAL, RED = (0.35, 0.37, 0.4), (0.8, 0.2, 0.15)
 
@@ -50,14 +51,15 @@ def metrics(setup: Setup, data) -> dict[str, float]:
     # the gait: from the first touch-down of the second half to the last one
     late = down[t[down] > t[-1] / 2]
     first, last = (late[0], late[-1]) if len(late) > 1 else (0, 0)
-    span = t[last] - t[first] if len(late) > 1 else np.nan  # without a gait, nothing is a number
+    none = Undetermined("fewer than two touch-downs in the second half of the run")
+    span = t[last] - t[first] if len(late) > 1 else none
     period = span / max(len(late) - 1, 1)
     return {
         "hops": len(down),
         "hop_period": period,
         "flight_time": period * up[first : last + 1].mean(),
-        "clearance": gap[first : last + 1].max() if span > 0 else np.nan,
-        "bounce": np.ptp(body[first : last + 1]) if span > 0 else np.nan,
+        "clearance": gap[first : last + 1].max() if span > 0 else none,
+        "bounce": np.ptp(body[first : last + 1]) if span > 0 else none,
         "speed": (x[last] - x[first]) / span,
         "penetration_max": float(data.contact_penetration.max()),
     }

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 import undula as un
+from undula.scenario.undetermined import Undetermined
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -106,12 +107,12 @@ def headings(data: "xr.Dataset", body: str, axis: int = 0, plane: tuple[int, int
 
 
 def halt(t: np.ndarray, speed: np.ndarray) -> float:
-    """When [s] what friction slows comes to rest: between two samples, at the deceleration before; nan if it does not."""
+    """When [s] what friction slows comes to rest: between two samples, at the deceleration before, if it does."""
     size = np.abs(speed)
     moving = np.flatnonzero(size > 1e-4 * size.max())
     last = moving[-1] if len(moving) else 0
     if last == len(t) - 1:
-        return np.nan
+        return Undetermined("it is still moving at the end of the run")
     if last == 0:
         return float(t[0])
     return float(t[last] + size[last] * (t[last] - t[last - 1]) / (size[last - 1] - size[last]))

@@ -5,6 +5,7 @@ import numpy as np
 import undula as un
 from undula.gallery.measures import halt
 from undula.scenario.scenario import Parameter, Scenario, Setup
+from undula.scenario.undetermined import Undetermined
 
 
 def build(p: dict) -> Setup:
@@ -36,7 +37,7 @@ def metrics(setup: Setup, data) -> dict[str, float]:
         "roll_time": rolls,
         "roll_speed": _speed_at(rolls, t, speed),
         "stop_time": stops,
-        "stop_distance": x[-1] - x[0] if np.isfinite(stops) else np.nan,
+        "stop_distance": x[-1] - x[0] if np.isfinite(stops) else stops,
         "final_speed": speed[-1],
         "penetration_max": float(data.contact_penetration.max()),
     }
@@ -45,8 +46,10 @@ def metrics(setup: Setup, data) -> dict[str, float]:
 def _speed_at(start: float, t: np.ndarray, speed: np.ndarray) -> float:
     """The speed with which it begins to roll: back from the first two samples that roll."""
     first = np.searchsorted(t, start)
-    if not np.isfinite(start) or first + 1 >= len(t):
-        return np.nan
+    if not np.isfinite(start):
+        return start
+    if first + 1 >= len(t):
+        return Undetermined("it rolls only from the last samples on")
     rate = (speed[first + 1] - speed[first]) / (t[first + 1] - t[first])
     return speed[first] - rate * (t[first] - start)
 

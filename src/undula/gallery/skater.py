@@ -6,6 +6,7 @@ import undula as un
 from undula.gallery import measures
 from undula.gallery.drawing import bar
 from undula.scenario.scenario import Parameter, Scenario, Setup
+from undula.scenario.undetermined import Undetermined
 
 BLUE, RED, SKIN, STEEL = (0.20, 0.42, 0.70), (0.80, 0.27, 0.22), (0.93, 0.78, 0.66), (0.55, 0.57, 0.60)
 CROUCH, PUSH, IN, OPEN, END = 0.3, 0.9, 1.07, 1.43, 2.4  # instants of the choreography [s]
@@ -76,7 +77,7 @@ def metrics(setup: Setup, data) -> dict[str, float]:
     rate = data.base_twist.values[:, 5]
     up, down = flight(data)
     air = (t > up) & (t < down)
-    nothing = np.nan
+    nothing = Undetermined("no flight of more than three samples")
     out = {
         "flight_time": down - up,
         "jump_height": nothing,
@@ -99,11 +100,12 @@ def metrics(setup: Setup, data) -> dict[str, float]:
 
 
 def flight(data) -> tuple[float, float]:
-    """Instants [s] of the first take-off and of the landing that follows; nan without them."""
+    """Instants [s] of the first take-off and of the landing that follows; undetermined without them."""
     t, words = data.event_time.values, [str(x) for x in data.event.values]
     off = [k for k, x in enumerate(words) if x.endswith("off")]
     on = [k for k, x in enumerate(words) if x.endswith("on") and off and k > off[0]]
-    return (t[off[0]] if off else np.nan), (t[on[0]] if on else np.nan)
+    up = t[off[0]] if off else Undetermined("it does not take off")
+    return up, (t[on[0]] if on else Undetermined("it does not land"))
 
 
 SCENARIO = Scenario(

@@ -7,6 +7,7 @@ from jaxtyping import Array, Float
 import undula as un
 from undula.core.arrays import as_array
 from undula.scenario.scenario import Parameter, Scenario, Setup
+from undula.scenario.undetermined import Undetermined
 
 LENGTH, CENTRE = 1.0, 0.5  # of a leg, and from the hip to its centre of mass [m]
 APART = 0.12  # half the distance of the legs, sideways [m]
@@ -102,8 +103,9 @@ def metrics(setup: Setup, data) -> dict[str, float]:
     part = between[before] / (between[before] - between[before + 1])
     when, where = (x[before] + part * (x[before + 1] - x[before]) for x in (data.time.values, way))
     many = len(before) > 1
-    period = np.diff(when).mean() if many else np.nan
-    length = np.diff(where).mean() if many else np.nan
+    few = Undetermined("fewer than two steps in the run")
+    period = np.diff(when).mean() if many else few
+    length = np.diff(where).mean() if many else few
     return {
         "steps": len(before),
         "step_period": period,

@@ -5,6 +5,7 @@ import numpy as np
 import undula as un
 from undula.gallery.drawing import bar
 from undula.scenario.scenario import Parameter, Scenario, Setup
+from undula.scenario.undetermined import Undetermined
 
 # the toy of Leine, Glocker and van Campen [m, kg, kg m^2]
 SLEEVE, SLEEVE_INERTIA = 0.0003, 5e-9
@@ -87,8 +88,9 @@ def metrics(setup: Setup, data) -> dict[str, float]:
     gap = data.contact_gap.sel(contact="beak").values
     near = (gap[1:-1] <= gap[:-2]) & (gap[1:-1] < gap[2:]) & (gap[1:-1] < 3e-4)
     beats = t[1 + np.flatnonzero(near)]
-    period = np.diff(beats).mean() if len(beats) > 1 else np.nan
-    drop = -np.diff(np.interp(beats, t, height)).mean() if len(beats) > 1 else np.nan
+    few = Undetermined("fewer than two beats in the run")
+    period = np.diff(beats).mean() if len(beats) > 1 else few
+    drop = -np.diff(np.interp(beats, t, height)).mean() if len(beats) > 1 else few
     bird = (data.position.sel(coordinate="sleeve") + data.position.sel(coordinate="bird")).values
     return {
         "beats": len(beats),

@@ -10,8 +10,10 @@ import numpy as np
 from undula.balance.classes import Classes
 from undula.balance.internal import updated
 from undula.core.phases import phase
+from undula.integrate.accuracy import Mark, Programs, Repetition
 from undula.integrate.chunks import OPTIMISED, QUICK, SAMPLES, Moments, Now, shaped
 from undula.integrate.events import Event, Watch
+from undula.integrate.extent import scales_of
 from undula.integrate.judge import (
     Records,
     Verdict,
@@ -24,7 +26,9 @@ from undula.integrate.judge import (
     warn_of_remarks,
 )
 from undula.integrate.method import Integrator, Report
+from undula.integrate.passage import passage
 from undula.integrate.progress import AIM, OnSamples, Pace, samples_from
+from undula.integrate.quality import Evidence, Goal, Judged, Quality, concluded, quality, warn_of_error
 from undula.integrate.start import Steps
 from undula.integrate.tiers import Tiers
 from undula.model.prepare import prepare
@@ -48,7 +52,7 @@ class Stop(Exception):
 
 
 class Outcome(NamedTuple):
-    """Samples, status, message, final state, number and length [s] of the steps."""
+    """Samples, status, message, final state, number and length [s] of the steps, estimated error."""
 
     data: "xr.Dataset"
     status: str
@@ -56,6 +60,15 @@ class Outcome(NamedTuple):
     state: State
     steps: int
     dt: float
+    error: float
+
+
+class Again(NamedTuple):
+    """A run should be repeated with its step divided by a whole number, because `why`, and the estimated error."""
+
+    divisor: int
+    why: str
+    error: float = np.inf
 
 
 class Engine:
@@ -79,10 +92,11 @@ class Engine:
         self.bare = system.bare()  # names and drawings are static: with them, any change of a name would recompile
         self.compile_s = self.wall_s = 0.0
         self.events: list[Event] = []
+        self.marks: list[Mark] = []
         self.classes = Classes(system, state, t0)
 
-    def go(self, steps: Steps, done: str, last: bool) -> Outcome | None:
-        """The run with the given steps; None if its energy balance is off and this is not the `last` attempt."""
+    def go(self, steps: Steps, done: str, goal: Goal) -> Outcome | Again:
+        """The run with the given steps; how to do it better, if it is not good enough and may be repeated."""
         count = -(-steps.count // steps.stride) + 1
         size = max(1, min(CHUNK, CHUNK_BYTES // _sample_bytes(self.system)))
         began = time.perf_counter()
@@ -95,6 +109,7 @@ class Engine:
         try:
             while kept < count and verdict.status == "ok" and not ended:
                 at = time.perf_counter()
+                self.marks.append(Mark(self.bare, self.now, kept))
                 try:
                     moments, new, ended = self.chunk(steps, kept, min(pace.samples, count - kept))
                 except Stop as why:
@@ -112,14 +127,17 @@ class Engine:
                 if kept + len(samples.t) == count and not ended:  # a multiple of dt may differ from it by rounding
                     samples = samples._replace(t=np.append(samples.t[:-1], self.t_end))
                 found = fault(self.system, self.method, samples, records, steps, lambda: self._advice(steps.dt))
+                if found is not None and goal.bold and goal.divisions > 1 and kept + found.sample:
+                    self.wall_s += time.perf_counter() - began
+                    return Again(min(4, goal.divisions), "the motion could not be computed")
                 if found is not None:
                     verdict = Verdict("failed", found.message)
                     samples, records = jax.tree.map(lambda x, n=found.sample: x[:n], (samples, records))
                 parts.append((samples, records))
                 kept += len(samples.t)
-                if not last and self._is_off(parts):
+                if goal.divisions > 1 and self._is_off(parts):
                     self.wall_s += time.perf_counter() - began
-                    return None
+                    return Again(2, "the energy balance was off")
                 if self.progress is not None:
                     self.progress(1.0 if ended else min(1.0, kept / count))
                 if self.on_samples is not None and kept:
@@ -134,15 +152,21 @@ class Engine:
             source = str(stop) or "the user"
             verdict = Verdict("interrupted", f"stopped by {source} after t = {parts[-1][0].t[-1]:.6g} s.")
         self.wall_s += time.perf_counter() - began
+        whole: Any = jax.tree.map(lambda *x: np.concatenate(x), *parts)
+        judged = self._judged(whole, steps, verdict.status == "ok")
+        good = judged.quality
+        divisor = goal.divisor(good, self.method.order) if verdict.status == "ok" else 1
+        if divisor > 1:
+            return Again(divisor, "the estimated error was", good.error)
         if verdict.status == "ok":
             verdict = Verdict("ok", self.remarks(ended or verdict.message))
         with phase("report"):
-            return self._ended(parts, steps, verdict, kept)
+            return self._ended(whole, steps, verdict, kept, judged, goal)
 
     def begin(self, steps: Steps, size: int) -> None:
         """Compiles the functions of a chunk and sets the progress of the run to its start."""
         t0 = np.asarray(steps.t0, dtype=float)
-        self.events = []
+        self.events, self.marks = [], []
         still = Acceleration(np.zeros(6), np.zeros(self.system.nv))
         begun = self._samples_states()
         state, carry = _begun(self.bare, t0, self.start, self.method, still, begun)
@@ -185,6 +209,12 @@ class Engine:
         )
         return moments, wanted, ""
 
+    def repeat(self, system: System, now: Now, last: int, dt: float, t0: float) -> Now:
+        """The progress at the end of step `last`, from that of another moment of the run and with steps of another length."""
+        # a single stride of the compiled loop makes all steps; the others find nothing left to do
+        numbers = np.asarray(last), np.asarray(dt), np.asarray(last - int(now.step))
+        return self.tiers.call(system, now, *numbers, self.size, self.method, np.asarray(float(t0)))[0]
+
     def mask(self, size: int) -> Any:
         """Which rows are on, for each of the samples of a chunk; None if none are switched."""
         return None
@@ -223,15 +253,37 @@ class Engine:
         shown = self.method.observables, records.shown
         return to_dataset(self.system, samples, kinds | more, *shown, index, records.mask, events)
 
-    def _ended(self, parts: list[Any], steps: Steps, verdict: Verdict, kept: int) -> Outcome:
-        whole: Any = jax.tree.map(lambda *x: np.concatenate(x), *parts)
+    def _judged(self, whole: Any, steps: Steps, ended: bool) -> Judged:
+        """What is known about the error of a run; of one that has not `ended`, nothing."""
+        samples, records = whole
+        if not ended or len(samples.t) < 2:
+            return Judged(Evidence(np.nan, np.nan, None, 0.0, None), None, Quality(np.nan, ""))
+        scales = scales_of(self.system, samples)
+        programs = Programs(self.repeat, self.look_at_samples, self.size, self.method)
+        events = np.array([e.t for e in self.events])
+        repetition = Repetition(self.system, programs, self.marks, samples, steps, events, scales)
+        evidence = Evidence(
+            *repetition.errors(),
+            energy_error(self.system, self.method, samples, records.report, self._jumps()),
+            float(records.report.penetration.max()) if self.system.contacts else 0.0,
+            passage(self.system, samples, steps.dt),
+        )
+        return Judged(evidence, scales, quality(evidence, scales))
+
+    def _ended(self, whole: Any, steps: Steps, verdict: Verdict, kept: int, judged: Judged, goal: Goal) -> Outcome:
         samples, records = whole
         done = round((float(samples.t[-1]) - steps.t0) / steps.dt) if kept else 0
         warn_of_limits(self.system, samples)
         warn_of_remarks(self.system, samples)
         verdict = conclude(verdict, self.system, self.method, samples, records, done, self._jumps())
+        verdict = concluded(verdict, judged, self.method, steps.dt, goal)
+        warn_of_error(verdict.status, judged.quality)
         state = jax.tree.map(lambda x: x[-1], samples.state) if kept else self.start
-        return Outcome(self._labelled(whole, steps, *verdict), *verdict, state, done, steps.dt)
+        data = self._labelled(whole, steps, *verdict)
+        error = judged.quality.error
+        if np.isfinite(error):
+            data.attrs["error_estimate"] = error
+        return Outcome(data, *verdict, state, done, steps.dt, error)
 
 
 @quickly_compiled

@@ -15,6 +15,7 @@ from undula.integrate.carry import carry_over
 from undula.integrate.events import Event, Until, switch
 from undula.integrate.method import Integrator
 from undula.integrate.run import Run, run
+from undula.integrate.start import check_tolerance
 from undula.model.arguments import checked
 from undula.model.packing import Switch
 from undula.model.state import State
@@ -58,6 +59,7 @@ def run_phases(
     integrator: Integrator | None = None,
     t0: float = 0.0,
     progress: Callable[[float], None] | None = None,
+    tolerance: float | None = None,
 ) -> Run:
     """Simulates one phase after the other, from t0 [s] on; the other arguments are those of `run`.
 
@@ -66,7 +68,9 @@ def run_phases(
     A `Run` with the samples of all phases, along one time; `phase` (time) numbers them from 1. Where systems differ, what a
     phase does not have is NaN. The last sample of a phase is replaced by the first one of the next, after the change of
     velocity, which is recorded as an event. The first phase that fails ends the run; its message says which.
+    Errors of the phases add up.
     """
+    check_tolerance(tolerance, dt)
     if not phases:
         raise UndulaError("phases is empty; a run needs at least one Phase.")
     for k, phase in enumerate(phases):
@@ -94,7 +98,10 @@ def run_phases(
         method = integrator if phase.integrator is None else phase.integrator
         step = dt if phase.dt is None else phase.dt
         step = None if step is None else min(step, phase.duration)
-        one = run(system, state, t + phase.duration, step, save_every, method, report, None, None, t, phase.until)
+        allowed = tolerance if step is None else None  # a phase may have a step of its own
+        one = run(
+            system, state, t + phase.duration, step, save_every, method, report, None, None, t, phase.until, allowed
+        )
         runs.append(one)
         state, t = one.state, float(one.data.time[-1])
         system = _as_left(system, one)
@@ -125,8 +132,12 @@ def _joined(runs: list[Run], jumps: list[Event], count: int) -> Run:
     last = runs[-1]
     steps = sum(r.steps for r in runs)
     seconds = (sum(r.compile_s for r in runs), sum(r.wall_s for r in runs))
+    known = [r.error for r in runs if np.isfinite(r.error)]
+    error = sum(known) if known else float("nan")
     data = _data(runs, jumps).assign_attrs(status=worst, message=message)
-    return Run(data, worst, message, last.state, steps, last.dt, *seconds)
+    if known:
+        data.attrs["error_estimate"] = error
+    return Run(data, worst, message, last.state, steps, last.dt, *seconds, error)
 
 
 def _data(runs: list[Run], jumps: list[Event]) -> "xr.Dataset":

@@ -6,7 +6,7 @@ from undula.balance.classes import classify
 from undula.balance.limits import stiffness_limit
 from undula.balance.separate import contact_gaps
 from undula.core.errors import UndulaError
-from undula.core.steps import Steps as Steps, check_times as check_times
+from undula.core.steps import Steps as Steps, check_times as check_times, check_tolerance as check_tolerance
 from undula.integrate.method import Integrator
 from undula.joints.rod.pieces import refuse_overwound
 from undula.model.arguments import refuse_infinite_state, refuse_other_state

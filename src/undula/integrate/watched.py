@@ -52,6 +52,12 @@ class WatchedEngine(Engine):
         args = (self.bare, at, *numbers, size, self.method, self.watch, np.asarray(0.0))
         return Tiers(WATCHED, QUICK_WATCHED, args, self.reproducible)
 
+    def repeat(self, system: System, now: Now, last: int, dt: float, t0: float) -> Now:
+        values = watched_values(system, np.asarray(t0 + int(now.step) * dt), now.state, self.watch)
+        at = Watched(now, values, zeros((), bool))
+        numbers = np.asarray(last), np.asarray(dt), np.asarray(last - int(now.step))
+        return self.tiers.call(system, at, *numbers, self.size, self.method, self.watch, np.asarray(float(t0)))[0].now
+
     def _scheduled(self, steps: Steps) -> np.ndarray:
         """Instants [s] of scheduled switches within the run, in order."""
         times = np.concatenate([np.zeros(0), *(np.asarray(x.rule.times) for x in self.watch.switches)])
