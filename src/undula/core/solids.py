@@ -14,7 +14,7 @@ def _not_negative(**given: Any) -> None:
 
 def box_inertia(mass: Any, size: tuple[Any, Any, Any]) -> tuple[Any, Any, Any]:
     """Inertia of a box with edges `size` along x, y, z."""
-    array = hasattr(size, "dtype") and size.shape == (3,)
+    array = hasattr(size, "dtype") and getattr(size, "shape", None) == (3,)
     if not array and not (isinstance(size, list | tuple) and len(size) == 3):
         raise ModelError(f"size = {shown(size)}; it must be three edges along x, y, z.")
     _not_negative(mass=mass, **dict(zip("xyz", size)))
