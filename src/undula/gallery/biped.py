@@ -11,7 +11,6 @@ from jaxtyping import Array, Float
 
 import undula as un
 from undula.gallery.drawing import bar
-from undula.laws.law import horner
 from undula.scenario.scenario import Parameter, Scenario, Setup
 
 THIGH, SHANK, ANKLE, HEEL, TOE, TRUNK = 0.42, 0.42, 0.07, 0.08, 0.15, 0.5  # lengths [m]
@@ -44,7 +43,8 @@ class Leg(un.laws.Law):
         inside = phase(t + self.ahead, self.breaks[-1])
         piece = ((inside >= self.breaks[:-1]) & (inside < self.breaks[1:])).astype(float)
         s = inside - piece @ self.breaks[:-1]
-        x, z, pitch = horner(jnp.tensordot(piece, self.coefficients, 1), s)
+        powers = jnp.cumprod(jnp.stack([jnp.ones(()), *[s] * 5]))
+        x, z, pitch = powers @ jnp.tensordot(piece, self.coefficients, 1)
         bend = jnp.arccos((x**2 + z**2 - THIGH**2 - SHANK**2) / (2 * THIGH * SHANK))
         hip = jnp.arctan2(x, -z) + jnp.arctan2(SHANK * jnp.sin(bend), THIGH + SHANK * jnp.cos(bend))
         return jnp.stack([hip, -bend, pitch - hip + bend])

@@ -167,10 +167,11 @@ class Engine:
         """Compiles the functions of a chunk and sets the progress of the run to its start."""
         t0 = np.asarray(steps.t0, dtype=float)
         self.events, self.marks = [], []
-        still = Acceleration(np.zeros(6), np.zeros(self.system.nv))
+        zeros: Any = np.zeros
+        still = Acceleration(zeros(6), zeros(self.system.nv))
         begun = self._samples_states()
         state, carry = _begun(self.bare, t0, self.start, self.method, still, begun)
-        report = jax.tree.map(np.asarray, Report(True, 0.0, 0, 0.0, 0, 0.0, 0.0))
+        report: Any = Report(*map(np.asarray, (True, 0.0, 0, 0.0, 0, 0.0, 0.0)))  # type: ignore[arg-type]
         now = Now(state, carry, report, np.asarray(0))
         look = (self.bare, *shaped(self.method, now, np.asarray(0.0), size), np.asarray(size))
         kept = SAMPLES.find(*look)
