@@ -6,4 +6,5 @@ from .balance.modes import Modes as Modes
 from .balance.reduced_model import ReducedModel as ReducedModel
 from .balance.solution import Solution as Solution
 from .model.prepare import Prepared as Prepared
+from .record.attributes import class_names as class_names
 from .record.sample import Sample as Sample

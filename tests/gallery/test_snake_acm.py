@@ -4,7 +4,6 @@ Expected values are its closed forms and an independent model of planar mechanis
 """
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 import pytest
 import scipy.integrate
@@ -12,7 +11,7 @@ import scipy.linalg
 from numpy.testing import assert_allclose
 
 import undula as un
-from undula.balance.classes import _rows
+from undula.balance.admissible import instant
 from vehicles import PLANE, instants, motion, seen, vehicle, yaw
 
 
@@ -47,7 +46,7 @@ class TestSnake:
         for t in (0.4, 1.7, 5.0):
             _, state = instants(system, 3, 1)
             state = jax.tree.map(lambda x: x[0], state)
-            A = np.asarray(_rows(system, state, jnp.asarray(t))[0])
+            A = np.asarray(instant(system, state, t).A)
             Abar, Bbar = self.matrices(self.shape(t))
             assert_allclose(A[:3, PLANE], Abar, atol=1e-14)
             assert_allclose(A[:3][:, [column[2], column[4]]], Bbar, atol=1e-14)

@@ -2,7 +2,6 @@
 
 import functools
 import itertools
-import json
 from typing import Any
 
 import jax.numpy as jnp
@@ -203,8 +202,7 @@ def _rule(ahead: float) -> un.rows.Condition:
 def metrics(setup: Setup, data) -> dict[str, float]:
     """Times in the classes are means per step."""
     steps, t = setup.parameters["steps"], data.time.values
-    legend = np.array([x.split(",")[0] for x in json.loads(data.attrs["class_legend"])])
-    known = legend[data.class_index.values]
+    known = un.results.class_names(data)
     # what a class lasts: up to the sample before which it changes, a sample at an event having the class after it
     spans = {x: float(np.diff(t)[known[:-1] == x].sum()) / steps for x in np.unique(known)}
     upward = [k for k, x in enumerate(data.constraint.values) if not x.endswith(".x")]

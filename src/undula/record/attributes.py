@@ -3,7 +3,7 @@
 import json
 from dataclasses import asdict
 from datetime import UTC, datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import jax
 import numpy as np
@@ -11,6 +11,9 @@ import numpy as np
 from undula.contact.carried import surroundings
 from undula.core.version import __version__
 from undula.model.system import System
+
+if TYPE_CHECKING:
+    import xarray as xr
 
 
 def attributes_of(
@@ -32,3 +35,9 @@ def attributes_of(
         parents=json.dumps([-1, *system.topology.parents]),
         surroundings=json.dumps(surroundings(system, positions)),
     )
+
+
+def class_names(data: "xr.Dataset") -> np.ndarray:
+    """The class of the system at each sample of a run, in words: (times,), e.g. "under-constrained"."""
+    legend = np.array([x.split(",")[0] for x in json.loads(data.attrs["class_legend"])])
+    return legend[data.class_index.values]
