@@ -102,7 +102,7 @@ def kinematic_paths(rng: np.random.Generator) -> Iterator[Path]:
             un.kinematics.body_poses(system, state), un.kinematics.body_twists(system, state), un.kinematics.body_jacobian(system, state, "link2"),
             un.momentum(system, state), un.kinematics.centre_of_mass(system, state), un.kinetic_energy(system, state),
             un.potential_energy(system, state), un.geometry.locomotion_inertia(system, state), un.bias(system, state),
-            un.gravity_efforts(system, state), un.geometry.connection(system, q),
+            un.gravity_efforts(system, state), un.geometry.connection(system, state),
         ]  # fmt: skip
 
     yield same(
@@ -119,7 +119,7 @@ def constraint_paths(rng: np.random.Generator) -> Iterator[Path]:
         def end(scale, system=system, start=start, steps=steps, dt=setup.dt):
             heavier = eqx.tree_at(lambda s: s.inertia, system, system.inertia * scale)
             last = jax.tree.map(lambda x: x[-1], un.simulate(heavier, start, dt, steps))
-            solution = un.hybrid_dynamics(heavier, steps * dt, last)
+            solution = un.hybrid_dynamics(heavier, last, steps * dt)
             return last, solution.reactions
 
         yield same(f"simulation and reactions, {name}", jax.vmap(end), jnp.linspace(0.5, 2.0, FEW), tolerance=1e-8)

@@ -24,7 +24,7 @@ system = b.build()
 @jax.jit
 def at_rest(system):
     """The initial state with zero momentum and the joints moving according to their laws."""
-    state, _ = un.kinematics.driven_motion(system, 0.0, system.state())
+    state, _ = un.kinematics.driven_motion(system, system.state(), 0.0)
     return un.State(state.base, state.q, un.geometry.resting_twist(system, state), state.v)
 
 

@@ -26,7 +26,7 @@ def robot(amplitude):
 def turn(amplitude):
     """Rotation [rad] of the reference body after one cycle, by the dynamics."""
     system = robot(amplitude)
-    state, _ = un.kinematics.driven_motion(system, 0.0, system.state())
+    state, _ = un.kinematics.driven_motion(system, system.state(), 0.0)
     start = un.State(state.base, state.q, un.geometry.resting_twist(system, state), state.v)
     end = un.simulate(system, start, PERIOD / STEPS, STEPS).base.quaternion[-1]
     return 2 * jnp.arctan2(end[3], end[0])

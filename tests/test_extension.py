@@ -492,7 +492,7 @@ class TestJoint:
         driven = self.system(motion=law)
         x, v, dv = (float(y) for y in law(0.7))
         effort = m * ((1 + 4 * a * a * x * x) * dv + 4 * a * a * x * v * v + 2 * a * G * x)
-        assert_allclose(un.hybrid_dynamics(driven, 0.7, driven.state()).efforts, [effort], rtol=1e-12)
+        assert_allclose(un.hybrid_dynamics(driven, driven.state(), 0.7).efforts, [effort], rtol=1e-12)
         system = self.system(stiffness=3.0, rest=0.5)
         at = un.equilibrium(system)
         assert_allclose(at.state.q, [3.0 * 0.5 / (3.0 + 2 * a * m * G)], rtol=1e-9)

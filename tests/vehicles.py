@@ -48,7 +48,7 @@ def strong(tree):
 def _probe(system, times, states):
 
     def one(x):
-        s = un.sample(system, *x)
+        s = un.sample(system, x[1], x[0])
 
         def energy(twist, q, v):
             state = un.State(s.state.base, q, twist, v)
@@ -211,7 +211,7 @@ GAIT = dict(phi_amplitude=0.6, phi_rate=1.3, phi_phase=0.4, psi_amplitude=0.9, p
 
 @quickly_compiled
 def locked_inertia(system, state):
-    state, _ = un.kinematics.driven_motion(system, 0.0, state)
+    state, _ = un.kinematics.driven_motion(system, state, 0.0)
     return un.geometry.locomotion_inertia(system, state)[0]
 
 

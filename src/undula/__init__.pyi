@@ -66,6 +66,7 @@ from .model.builder import Builder as Builder
 from .model.prepare import prepare as prepare
 from .model.state import Acceleration as Acceleration, State as State
 from .model.system import System as System
+from .numerics.batch import batch as batch
 from .numerics.lanes import lanes as lanes
 from .numerics.programs import compiled as compiled
 from .record.netcdf import load as load, save as save

@@ -47,8 +47,8 @@ FUNCTIONS = {
         un.kinematics.body_poses(s, x), un.kinetic_energy(s, x), un.potential_energy(s, x),
     ),
     "jacobians": lambda s, x: (un.kinematics.body_jacobian(s, x, "b2"), un.kinematics.point_jacobian(s, x, "b1", jnp.ones(3))),
-    "connection": lambda s, x: (un.geometry.connection(s, x.q), un.geometry.resting_twist(s, x)),
-    "hybrid": lambda s, x: un.hybrid_dynamics(HYBRID.replace(mass=s.mass, com=s.com, inertia=s.inertia), 0.3, x)[1:],
+    "connection": lambda s, x: (un.geometry.connection(s, x), un.geometry.resting_twist(s, x)),
+    "hybrid": lambda s, x: un.hybrid_dynamics(HYBRID.replace(mass=s.mass, com=s.com, inertia=s.inertia), x, 0.3)[1:],
 }  # fmt: skip
 PARAMETERS = ("mass", "com", "inertia", "joint_position", "axis")
 OF_ELEMENTS = (("springs", "stiffness"), ("springs", "rest"), ("dampers", "damping"), ("gravity", "g"))

@@ -29,7 +29,7 @@ def observe(system, dt, states):
     def one(t, state):
         locked, coupled = un.geometry.locomotion_inertia(system, state)
         return dict(
-            sample=un.sample(system, t, state),
+            sample=un.sample(system, state, t),
             residual=locked @ state.base_twist + coupled @ state.v,
             momentum=un.momentum(system, state, "world"),
             centre=un.kinematics.centre_of_mass(system, state),
@@ -137,7 +137,7 @@ STEPS, DT = 400, 0.005
 def motion(tree):
     """The tree from rest (zero momentum, not zero velocity), by the locomotion dynamics (3.29)."""
     system = tree.system
-    start = un.kinematics.driven_motion(system, 0.0, system.state(base_position=[0.3, -0.1, 0.2]))[0]
+    start = un.kinematics.driven_motion(system, system.state(base_position=[0.3, -0.1, 0.2]), 0.0)[0]
     twist = jax.jit(un.geometry.resting_twist)(system, start)
     start = un.State(start.base, start.q, twist, start.v)
     states = simulate(system, start, DT, STEPS)
@@ -200,7 +200,7 @@ def test_accelerations_are_derivatives_of_twists(rng):
 
     @jax.jit
     def at(t):
-        state, acceleration = un.kinematics.driven_motion(system, t, system.state())
+        state, acceleration = un.kinematics.driven_motion(system, system.state(), t)
         return un.kinematics.body_twists(system, state), un.kinematics.body_accelerations(system, state, acceleration)
 
     twists = np.array([at(0.7 + k * h)[0] for k in range(-3, 4)])
@@ -261,7 +261,7 @@ class TestTree:
     def test_momentum_in_space_is_constant_from_any_start(self, tree, rng):
         # not from rest, and with gravity: the rate of the momentum is the wrench of the weight
         system = tree.heavy
-        start = un.kinematics.driven_motion(system, 0.0, system.state(base_twist=rng.normal(size=6)))[0]
+        start = un.kinematics.driven_motion(system, system.state(base_twist=rng.normal(size=6)), 0.0)[0]
         seen = observe(system, DT, simulate(system, start, DT, STEPS))
         P, c, weight = (
             np.asarray(seen["momentum"]),
@@ -303,7 +303,7 @@ def test_energy_balance_with_springs_dampers_controllers_and_surroundings():
     def compute(system, state):
         states = un.simulate(system, state, DT, 200)
         times = DT * jnp.arange(201)
-        return jax.vmap(lambda t, x: un.sample(system, t, x))(times, states)
+        return jax.vmap(lambda t, x: un.sample(system, x, t))(times, states)
 
     s = compute(system, system.state([0.3, 0.0, 0.2], [1.0, 0.0, 0.3]))
     energy = np.asarray(s.energy_kinetic + s.energy_potential)
@@ -478,7 +478,7 @@ def test_net_rotation_is_the_area_integral_of_the_curvature():
     @jax.jit
     @jax.vmap
     def curvature(theta, r):
-        A = lambda x: un.geometry.connection(system, x)[5]  # noqa: E731
+        A = lambda x: un.geometry.connection(system, system.state(x))[5]  # noqa: E731
         J = jax.jacfwd(A)(jnp.stack([theta, r]))  # J[k, l] = dA_k/dr_l
         return J[1, 0] - J[0, 1]
 
@@ -508,7 +508,7 @@ def test_a_translating_base_has_no_curvature():
     poses = reconstruct(system, un.Pose.identity(), 2 * np.pi / 400, 400)
     assert np.ptp(np.asarray(poses.position), axis=0).max() > 0.1
     assert_allclose(poses.position[-1], poses.position[0], atol=1e-10)
-    J = jax.jit(jax.jacfwd(lambda x: un.geometry.connection(system, x)[:3]))(jnp.array([0.4, -0.3]))
+    J = jax.jit(jax.jacfwd(lambda x: un.geometry.connection(system, system.state(x))[:3]))(jnp.array([0.4, -0.3]))
     assert_allclose(J[:, 0, 1], J[:, 1, 0], atol=1e-14)
 
 
@@ -592,7 +592,7 @@ def test_satellite_closed_forms():
     system = satellite([un.laws.Sinusoid(1.5, *x) for x in zip(RATES, PHASES)])
     I = locked_satellite()
     omega, t = np.array([0.3, -0.4, 0.2]), 0.8
-    found = hybrid(system, t, system.state(base_twist=[0, 0, 0, *omega]))
+    found = hybrid(system, system.state(base_twist=[0, 0, 0, *omega]), t)
     phase = RATES * t + PHASES
     dr, ddr = 1.5 * RATES * np.cos(phase), -1.5 * RATES**2 * np.sin(phase)
     domega = np.linalg.solve(I, -ROTOR * ddr - np.cross(omega, I @ omega + ROTOR * dr))  # (4.4)

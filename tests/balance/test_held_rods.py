@@ -200,7 +200,7 @@ class TestSteps:
 
         @quickly_compiled
         def seen(system, state):
-            found = un.hybrid_dynamics(system, jnp.zeros(()), state)
+            found = un.hybrid_dynamics(system, state, jnp.zeros(()))
             efforts = un.inverse_dynamics(system, found.state, found.acceleration).v
             tip = un.kinematics.body_accelerations(system, found.state, found.acceleration)[-1, :3]
             twist = un.kinematics.body_twists(system, found.state)[-1]

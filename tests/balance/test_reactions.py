@@ -152,7 +152,7 @@ class TestSnake:
         way = np.linspace(0.5, 1.5, len(system.mass)) * np.asarray(system.mass)
 
         def value(e):
-            found = un.hybrid_dynamics(system.replace(mass=system.mass + e * way), t, state)
+            found = un.hybrid_dynamics(system.replace(mass=system.mass + e * way), state, t)
             return found.efforts[system.coordinate("r6")]
 
         h = 1e-4
@@ -233,7 +233,7 @@ def table(mass=20.0, com=(0.1, -0.05, 0.0)):
 FEET = [(x, y, -0.7) for x in (-0.5, 0.5) for y in (-0.4, 0.4)]
 GRIP = np.vstack([np.tile(np.eye(3), 4), np.hstack([np.cross(np.eye(3), foot).T * -1 for foot in FEET])])  # (6, 12)
 NORMALS = np.arange(2, 12, 3)
-solved = quickly_compiled(lambda system, t: un.hybrid_dynamics(system, t, system.state()))
+solved = quickly_compiled(lambda system, t: un.hybrid_dynamics(system, system.state(), t))
 
 
 class TestTable:
@@ -344,7 +344,7 @@ class TestTable:
 
         def value(e):
             moved = system.replace(com=system.com + e * jnp.array([[1.0, 0.5, 0.0]]))
-            x = un.hybrid_dynamics(moved, 0.0, moved.state()).reactions
+            x = un.hybrid_dynamics(moved, moved.state(), 0.0).reactions
             return (x**2).sum()
 
         h = 1e-5

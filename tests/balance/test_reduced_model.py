@@ -34,7 +34,7 @@ def found():
     out = {}
     for name in ENTRIES:
         system, state, t = instant(name)
-        out[name] = system, un.reduced(system, state, t), solved(system, t, state)
+        out[name] = system, un.reduced(system, state, t), solved(system, state, t)
     return out
 
 

@@ -624,7 +624,10 @@ class TestRefusals:
                 lambda: un.contact.Plane(normal=(0, 0, 0)),
                 "length of the normal of the plane = 0.0; it must be positive",
             ),
-            (lambda: un.integrators.Moreau(theta=0.2), "theta = 0.2; it must be between 0.5 and 1"),
+            (
+                lambda: un.integrators.Moreau(theta=0.2),
+                "theta = 0.2 is not allowed; it must be a finite number between 0.5 and 1",
+            ),
         ],
     )
     def test_values(self, make, words):

@@ -61,5 +61,5 @@ def test_the_formula_along_a_run(run):
 
 
 def test_refusals():
-    with pytest.raises(un.ModelError, match="motion of the twist follower on the body 'a' must be a law of six"):
+    with pytest.raises(un.ModelError, match="motion of the twist follower on the body 'a' has the shape \\(\\)"):
         un.forces.TwistFollower("a", un.laws.Constant(1.0), np.ones(6), np.ones(6))

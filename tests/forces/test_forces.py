@@ -207,7 +207,7 @@ class TestFields:
         """A load per length across the rod, following its direction: the wrench at the root of a bent rod is its integral."""
         system = self.rod(un.forces.LineLoad("rod", (0, 0.3, 0), follows=True), modes=5)
         at = un.equilibrium(system)
-        base = eqx.filter_jit(un.sample)(system, 0.0, at.state).base_wrench
+        base = eqx.filter_jit(un.sample)(system, at.state, 0.0).base_wrench
         X = np.linspace(0, 1.3, 27)
         R = jax.jit(jax.vmap(lambda X: un.kinematics.site_view(system, at.state, un.on("rod", X)).R))(X)
         angle = np.arctan2(R[:, 1, 0], R[:, 0, 0])
@@ -298,13 +298,13 @@ class TestRowsOff:
         masked = both.with_rows(off=("front",))
         state = both.state(base_twist=(0.7, 0.2, 0, 0, 0, 0.4))
         solve = eqx.filter_jit(un.hybrid_dynamics)
-        a, b = solve(masked, 0.3, state), solve(one, 0.3, state)
+        a, b = solve(masked, state, 0.3), solve(one, state, 0.3)
         assert_allclose(a.acceleration.base, b.acceleration.base, atol=1e-12)
         assert_allclose(a.state.base_twist, b.state.base_twist, atol=1e-12)
         assert_allclose(a.reactions, [0.0, *b.reactions], atol=1e-12)
         assert int(a.rank) == 1
-        again = solve(masked.with_rows(on=("front",)), 0.3, state)
-        assert_allclose(again.acceleration.base, solve(both, 0.3, state).acceleration.base, atol=1e-12)
+        again = solve(masked.with_rows(on=("front",)), state, 0.3)
+        assert_allclose(again.acceleration.base, solve(both, state, 0.3).acceleration.base, atol=1e-12)
         with pytest.raises(
             un.UndulaError, match=r"there is no row 'side'; the rows that hold are front\.side, rear\.side"
         ):

@@ -46,7 +46,7 @@ def decay(t, kp, kd, e0, de0):
 
 @quickly_compiled
 def accelerations(system, t, state):
-    return un.hybrid_dynamics(system, t, state)
+    return un.hybrid_dynamics(system, state, t)
 
 
 @pytest.fixture(scope="module")
@@ -135,7 +135,7 @@ class TestComputedTorque:
         system, start = linkage
 
         def solution(h):
-            return un.hybrid_dynamics(system, 0.0, start.replace(q=start.q + h * jnp.asarray([1.0, 0.5, 0.3])))
+            return un.hybrid_dynamics(system, start.replace(q=start.q + h * jnp.asarray([1.0, 0.5, 0.3])), 0.0)
 
         def plain(h):
             return jnp.stack([solution(h).efforts[0], solution(h).acceleration.v[1]])

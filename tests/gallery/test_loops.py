@@ -29,7 +29,7 @@ def motion(system, state, dt, steps, stride):
     """Samples, `stride` steps apart, of a motion from an admissible state."""
     states = jax.tree.map(lambda x: x[::stride], un.simulate(system, state, dt, steps))
     times = dt * stride * jnp.arange(steps // stride + 1)
-    return jax.lax.map(lambda x: un.sample(system, *x), (times, states))
+    return jax.lax.map(lambda x: un.sample(system, *x), (states, times))
 
 
 _sample = quickly_compiled(un.sample)
@@ -37,7 +37,7 @@ simulated = quickly_compiled(un.simulate)
 
 
 def sampled(system, t, state):
-    return _sample(system, jnp.asarray(float(t)), state)
+    return _sample(system, state, jnp.asarray(float(t)))
 
 
 def started(name, **given):

@@ -32,7 +32,7 @@ def pyramid(p, t):
 @quickly_compiled
 def held(system, t):
     """The wrench that holds the satellite still while its gimbals move."""
-    state, known = un.kinematics.driven_motion(system, t, system.state())
+    state, known = un.kinematics.driven_motion(system, system.state(), t)
     return un.inverse_dynamics(system, state, un.Acceleration(jnp.zeros(6), known.v)).base
 
 

@@ -168,7 +168,7 @@ class TestSnakeboard:
         """The rotor goes 1, 2 or 3/2 times as fast as the axles; a rate that contradicts the gait is refused."""
         for gait, ratio in (("drive", 1.0), ("rotate", 2.0), ("park", 1.5)):
             system = vehicle("snakeboard", gait=gait, phi_rate=0.8)
-            psi, front, rear = np.asarray(un.kinematics.driven_motion(system, 0.9, system.state())[0].q)
+            psi, front, rear = np.asarray(un.kinematics.driven_motion(system, system.state(), 0.9)[0].q)
             assert_allclose([psi, front, rear], [0.7 * np.sin(ratio * 0.72), -0.3 * np.sin(0.72), 0.3 * np.sin(0.72)])
         with pytest.raises(un.UndulaError, match="psi_rate = 3 is not allowed with gait = rotate"):
             gallery.load("snakeboard").setup(gait="rotate", psi_rate=3.0)

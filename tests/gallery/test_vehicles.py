@@ -175,7 +175,7 @@ class TestMobileManipulator:
             seen(vehicle("mobile-manipulator", **given))[0]
             for given in (dict(speed=0.0), dict(steer_amplitude=0.0), {})
         )
-        fixed = np.stack([np.asarray(solved(arm, t, arm.state()).efforts) for t in standing.t])
+        fixed = np.stack([np.asarray(solved(arm, arm.state(), t).efforts) for t in standing.t])
         assert_allclose(standing.efforts[:, -6:], fixed, atol=1e-11)
         assert_allclose(steady.efforts[:, -6:], fixed, atol=1e-10)
         assert np.abs(turning.efforts[:, -6] - fixed[:, 0]).max() > 1.0  # Figure 4.12 (a): the curves differ
@@ -184,7 +184,7 @@ class TestMobileManipulator:
         """The torques that hold the wrist, with gravity from the side: the tool's mass centre is 0.05 m above joint 5."""
         arm = gallery.load("robot-arm").setup().system.replace_element("gravity", g=(3.0, 2.0, -9.0))
         arm = dataclasses.replace(arm, motions=[dataclasses.replace(x, law=0.0 * x.law) for x in arm.motions])
-        assert_allclose(solved(arm, 0.0, arm.state()).efforts[3:], [0, 0.05 * 1.0 * 3.0, 0], atol=1e-12)
+        assert_allclose(solved(arm, arm.state(), 0.0).efforts[3:], [0, 0.05 * 1.0 * 3.0, 0], atol=1e-12)
 
     def test_wheel_torques_from_power(self):
         """The two motors supply what the arm's motors do not (one power, so that only the sum is unique)."""

@@ -160,5 +160,5 @@ class TestRows:
         system = self.block()
         with pytest.raises(un.UndulaError, match="phases is empty"):
             un.run_phases(system, [])
-        with pytest.raises(un.UndulaError, match=r"duration of phase 2 = -1.0 s"):
+        with pytest.raises(un.UndulaError, match=r"duration of a phase = -1.0 s"):
             un.run_phases(system, [un.Phase(1.0), un.Phase(-1.0)])

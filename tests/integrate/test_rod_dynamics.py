@@ -12,7 +12,8 @@ from numpy.testing import assert_allclose
 import undula as un
 from undula import gallery
 from undula.balance.coupling import pattern
-from undula.numerics.quick import quick_options, quickly_compiled
+from undula.numerics.programs import quickly_compiled
+from undula.numerics.quick import quick_options
 
 METHODS = (
     un.integrators.Newmark(),
@@ -48,7 +49,7 @@ def _final(system, state, dt, steps, method):
 def final(system, state, dt, steps, method):
     """The state after some steps; times and numbers are arrays, so that changing them does not recompile."""
     end = _final(system, state, jnp.asarray(dt), jnp.asarray(steps), method)
-    return un.kinematics.driven_motion(system, dt * steps, end)[0] if system.motions else end
+    return un.kinematics.driven_motion(system, end, dt * steps)[0] if system.motions else end
 
 
 # The methods on joints

@@ -185,7 +185,7 @@ class TestDerivatives:
             h = x[0] / self.n
             before = un.simulate(system, state, h, self.n)
             at = jax.tree.map(lambda a: a[-1], before)
-            held, jump = un.switch(system, x[0], at, on="right")
+            held, jump = un.switch(system, at, x[0], on="right")
             # on by hand: without its rule
             held = changed(held, switches=())
             h = (x[1] - x[0]) / self.n
@@ -216,7 +216,7 @@ class TestSwitch:
             base_quaternion=(np.cos(x[2] / 2), 0, 0, np.sin(x[2] / 2)),
             base_twist=(*x[3:5], 0, 0, 0, x[5]),
         )
-        held, jump = un.switch(system, 0.3, state, on=("right",))
+        held, jump = un.switch(system, state, 0.3, on=("right",))
         c, s = np.cos(x[2]), np.sin(x[2])
         v = np.array([c * x[3] - s * x[4], s * x[3] + c * x[4], x[5]])
         A = np.array([[1, 0, -s * L / 2], [0, 1, c * L / 2]])
@@ -233,7 +233,7 @@ class TestSwitch:
     def test_unknown_rows(self):
         system = bar(None, Schedule((10.0, np.inf)))
         with pytest.raises(un.UndulaError, match="there is no row 'middle'"):
-            un.switch(system, 0.0, system.state(), on="middle")
+            un.switch(system, system.state(), 0.0, on="middle")
 
 
 class TestCondition:

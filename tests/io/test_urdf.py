@@ -412,3 +412,20 @@ def test_files_that_are_none(tmp_path):
 
 def test_extensions_with_undeclared_prefixes_do_no_harm(loaded):
     assert loaded(f'{ARM}{joint()}<controller:old plugin="x"/><gazebo/><!-- a comment -->').nv == 1
+
+
+@pytest.mark.parametrize(
+    "body, words",
+    [
+        ('<xacro:macro name="leg"><link name="x"/></xacro:macro><xacro:leg/>', "<macro> belongs to a xacro file"),
+        ('<joint name="a" type="fixed"><origin xyz="${2 * pi} 0 0"/></joint>', "2 \\* pi.* belongs to a xacro file"),
+    ],
+)
+def test_a_xacro_file_is_refused(tmp_path, body, words):
+    """Its macros are not expanded: it would be read as a robot of one link."""
+    file = tmp_path / "robot.urdf.xacro"
+    file.write_text(f'<robot name="a" xmlns:xacro="http://www.ros.org/wiki/xacro"><link name="base"/>{body}</robot>')
+    with pytest.raises(un.UndulaError, match=f"line 1: .*{words}.*`xacro .* > robot.urdf` first"):
+        un.load_urdf(file)
+    file.write_text('<robot name="a" xmlns:xacro="http://www.ros.org/wiki/xacro"><link name="base"/></robot>')
+    assert un.load_urdf(file).body_names == ("base",)  # expanded: only the declaration is left

@@ -239,7 +239,7 @@ class TestKinematics:
             "tip", "root", un.Rod(inertia=np.ones(6), strain=lambda X, t: jnp.array([1.0, 0, 0, 0, 0, 3.0]) + 0 * X)
         )
         system = field.build()
-        state, _ = un.kinematics.driven_motion(system, 0.0, system.state())
+        state, _ = un.kinematics.driven_motion(system, system.state(), 0.0)
         assert_allclose(tip(system, state), [np.sin(3) / 3, (1 - np.cos(3)) / 3, 0], atol=1e-9)
 
     def test_helix(self):
@@ -299,7 +299,7 @@ class TestInertia:
 
         @quickly_compiled
         def powers(system, state):
-            s = un.sample(system, 0.0, state)
+            s = un.sample(system, state, 0.0)
 
             def energy(e):
                 moved = displaced(system.topology, s.state, e * s.state.velocity)
@@ -339,7 +339,7 @@ class TestLoads:
         system = rod(4, load=[dict(couple=(0, 0, 3.0))], order=6)
         at = un.equilibrium(system)
         assert_allclose(np.asarray(at.state.q), [1.5, 0, 0, 0], atol=1e-10)
-        stress = np.asarray(quickly_compiled(un.sample)(system, jnp.zeros(()), at.state).rods[0].stress[0])
+        stress = np.asarray(quickly_compiled(un.sample)(system, at.state, jnp.zeros(())).rods[0].stress[0])
         assert_allclose(stress[:, 5], 3.0, atol=1e-9)
         assert_allclose(stress[:, :5], 0.0, atol=1e-9)
 
@@ -350,7 +350,7 @@ class TestLoads:
             3, "kirchhoff", load=[dict(force=(0, 0.4, 0)), dict(force=(0, 0, 0.5), along=True)], gravity=(0, 0, -2.0)
         )
         at = un.equilibrium(system)
-        root = np.asarray(quickly_compiled(un.sample)(system, jnp.zeros(()), at.state).rods[0].stress[0, 0])
+        root = np.asarray(quickly_compiled(un.sample)(system, at.state, jnp.zeros(())).rods[0].stress[0, 0])
         assert_allclose(root[:3], [0, 0.4, 0.5 - 2.0], atol=1e-9)
 
     def test_forced_coordinates(self):
@@ -384,7 +384,7 @@ class TestLoads:
         at = un.equilibrium(system)
         k = (20.0 - 6.0) * 0.05 / EI
         assert_allclose(np.asarray(at.state.q), [k, 0, 0], atol=1e-10)
-        s = quickly_compiled(un.sample)(system, jnp.zeros(()), at.state)
+        s = quickly_compiled(un.sample)(system, at.state, jnp.zeros(()))
         (shown,) = [x for x in s.elements if "tension" in x]
         assert_allclose(shown["length"], [1 - 0.05 * k, 1 + 0.05 * k], atol=1e-12)
         assert_allclose(shown["tension"], [20.0, 6.0])

@@ -121,7 +121,9 @@ def test_refused_on_rods():
     b = un.Builder("rod")
     b.base("ground")
     b.body("tip", "ground", un.Rod(name="reed", stiffness=[1] * 6, inertia=(1, 1, 1, 1, 0.1, 0.1), modes=1, nodes=3))
-    with pytest.raises(un.ModelError, match=r"inertia of the section of the rod 'reed' at 'tip\.1' has the principal"):
+    with pytest.raises(
+        un.ModelError, match=r"inertia of the section of the rod 'reed' at X = 0\.155 m has the principal"
+    ):
         b.build()
 
 

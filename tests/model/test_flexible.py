@@ -332,7 +332,7 @@ class TestMimics:
     def test_driven(self):
         """The recursion, in which the cage is driven by the sum of two laws."""
         system = self.gear((un.laws.Sinusoid(0.3, 2.0), un.laws.Sinusoid(0.5, 3.0)))
-        found = quickly_compiled(un.hybrid_dynamics)(system, 0.4, system.state()).efforts
+        found = quickly_compiled(un.hybrid_dynamics)(system, system.state(), 0.4).efforts
         a, b = -0.3 * 4 * np.sin(0.8), -0.5 * 9 * np.sin(1.2)
         shared = self.cage / 4 * (a + b)
         assert_allclose(found, [self.I * a + shared, self.I * b + shared], atol=1e-13)
@@ -341,7 +341,7 @@ class TestMimics:
         "options, words",
         [
             (dict(leaders=("a", "a")), "must be different coordinates"),
-            (dict(leaders=()), "must be different coordinates"),
+            (dict(leaders=()), "at least one name must be given"),
             (dict(leaders=("a", "c")), "mimics 'c'"),
             (dict(multiplier=(1.0, 2.0, 3.0)), "has 3 values; it must have 1 or 2"),
         ],

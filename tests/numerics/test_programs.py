@@ -152,6 +152,18 @@ def test_functions_count_by_what_they_do(folder):
         key(Spring(np.asarray(1.0), shape=object()))
 
 
+def test_functions_of_the_same_name_do_not_share_programs(folder):
+    """Lambdas, derivatives and closures are told apart by what they do, in this process and in the folder."""
+    for _ in range(2):
+        for power in (2.0, 3.0):
+            assert compiled(lambda x, power=power: x**power)(2.0) == 2.0**power
+            assert compiled(lambda x: x**power)(2.0) == 2.0**power  # noqa: B023
+            assert compiled(jax.grad(lambda x: x**power))(2.0) == power * 2.0 ** (power - 1)  # noqa: B023
+        assert compiled(lambda x: x + 1)(2.0) == 3.0
+        store.finish()
+        programs.forget()
+
+
 def test_what_cannot_be_kept_still_runs(folder):
     class Odd:
         def __call__(self, x):

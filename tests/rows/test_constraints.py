@@ -18,7 +18,8 @@ from undula.gallery import bicycle_whipple as whipple
 from undula.gallery.catalogue import description
 from undula.model.prepare import prepare
 from undula.model.state import displaced
-from undula.numerics.quick import quick_options, quickly_compiled
+from undula.numerics.programs import quickly_compiled
+from undula.numerics.quick import quick_options
 from undula.numerics.row_space import decompose
 from undula.tree.snapshot import place
 
@@ -169,7 +170,7 @@ def test_ball_rolls_down_a_slope_with_five_sevenths():
     slope, r, m = 0.3, 0.2, 1.5
     g = 9.81 * np.array([np.sin(slope), 0, -np.cos(slope)])
     system = one_body(un.rows.RollingSphere("ball", "body", r), g, mass=m, inertia=0.4 * m * r**2, position=(0, 0, r))
-    found = solve(system, 0.0, system.state())
+    found = solve(system, system.state(), 0.0)
     assert_allclose(found.acceleration.base[0], 5 / 7 * 9.81 * np.sin(slope), rtol=1e-12)
     assert_allclose(found.acceleration.base[4], 5 / 7 * 9.81 * np.sin(slope) / r, rtol=1e-12)
     named = dict(zip(system.row_names, np.asarray(found.reactions)))
@@ -185,7 +186,7 @@ def test_gear_between_two_rotors():
     b.body("one", "ground", un.Revolute((0, 0, 1), effort=un.laws.Constant(torque)), 1.0, inertia=J1)
     b.body("two", "ground", un.Revolute((0, 0, 1)), 1.0, inertia=J2)
     b.add(un.rows.Coupling("gear", ("one", "two"), (1.0, 2.0)))
-    found = solve(b.build(), 0.0, b.build().state())
+    found = solve(b.build(), b.build().state(), 0.0)
     # power: (J1 + J2/4) a1 = torque
     assert_allclose(found.acceleration.v, [torque / (J1 + J2 / 4), -torque / (J1 + J2 / 4) / 2], rtol=1e-12)
     assert_allclose(found.reactions, [J1 * found.acceleration.v[0] - torque], rtol=1e-10)
@@ -196,7 +197,7 @@ def test_prescribed_point_pulls_with_the_mass_times_its_acceleration():
     hold = [un.rows.PrescribedPoint("lead", "body", law), un.rows.Closure("upright", "body", holds=("rx", "ry", "rz"))]
     system = one_body(hold)
     start = un.admissible(system, system.state())
-    found = solve(system, 0.0, start)
+    found = solve(system, start, 0.0)
     _, _, acceleration = law(0.0)
     named = dict(zip(system.row_names, np.asarray(found.reactions)))
     assert_allclose([named[f"lead.{c}"] for c in "xyz"], 2.0 * (acceleration + 9.81 * UP), rtol=1e-10)
@@ -233,7 +234,7 @@ def test_own_kind_of_constraint_moves_as_the_built_in_one(rng):
     found = []
     for disc in (MyDisc(0.3, name="disc", sites="body"), un.rows.RollingDisc("disc", "body", 0.3)):
         system = one_body(disc)
-        found.append(solve(system, 0.0, system.state(**start)))
+        found.append(solve(system, system.state(**start), 0.0))
         assert len(system.row_names) == 3
     assert one_body(MyDisc(0.3, name="disc", sites="body")).row_names == ("disc.1", "disc.2", "disc.3")
     a, b = found
@@ -260,15 +261,15 @@ def test_reactions_that_are_not_unique():
     force = np.array([weight, *moment])
     kinds = un.classify(system)
     assert kinds.statics == "hyperstatic" and kinds.rows == 7 and kinds.m_locked == 6
-    found = solve(system, 0.0, system.state())
+    found = solve(system, system.state(), 0.0)
     assert_allclose(found.reactions[:4], np.linalg.pinv(A) @ force, atol=1e-9)
     weights = np.array([1.0, 2.0, 3.0, 4.0])
     root = np.sqrt(weights)
     weighted = np.linalg.pinv(A / root) @ force / root
-    assert_allclose(solve(table(reaction_weights=weights), 0.0, system.state()).reactions[:4], weighted, atol=1e-9)
+    assert_allclose(solve(table(reaction_weights=weights), system.state(), 0.0).reactions[:4], weighted, atol=1e-9)
     wanted = np.array([5.0, -1.0, 2.0, 0.0])
     nearest = wanted + np.linalg.pinv(A) @ (force - A @ wanted)
-    assert_allclose(solve(table(static_reactions=wanted), 0.0, system.state()).reactions[:4], nearest, atol=1e-9)
+    assert_allclose(solve(table(static_reactions=wanted), system.state(), 0.0).reactions[:4], nearest, atol=1e-9)
     kernel = np.asarray(kernel_of(system, system.state(), 0.0))
     kernel = kernel[np.abs(kernel).max(1) > 0]
     assert_allclose(kernel[:, :4] / kernel[:, :1], [[1, -1, 1, -1]], atol=1e-12)
@@ -316,7 +317,8 @@ def test_contradictory_and_impossible_constraints_are_refused():
     ]
     system = one_body(rods)
     with pytest.raises(
-        un.UndulaError, match=r"cannot be assembled: (here by 1 .against there.|there by 1 .against here.) remain open"
+        un.UndulaError,
+        match=r"cannot be assembled: (here by 1 .against there.|there by 1 .against here.) .* remain open",
     ):
         un.run(system, t_end=0.1)
     speeds = {"slow": 1.0, "fast": 2.0}
@@ -447,8 +449,8 @@ def test_derivative_of_a_constrained_motion():
 
 def test_stays_the_same_under_compilation_and_batches():
     system = table()
-    batched = eqx.filter_jit(jax.vmap(lambda t: un.hybrid_dynamics(system, t, system.state()).reactions))(jnp.zeros(2))
-    assert_allclose(batched[1], solve(system, 0.0, system.state()).reactions, atol=1e-9)
+    batched = eqx.filter_jit(jax.vmap(lambda t: un.hybrid_dynamics(system, system.state(), t).reactions))(jnp.zeros(2))
+    assert_allclose(batched[1], solve(system, system.state(), 0.0).reactions, atol=1e-9)
 
 
 # Rank changes and forced motion
@@ -531,7 +533,7 @@ def test_power_of_a_forced_system():
 @quickly_compiled
 def balance_of(system, state, t):
     """Rate of the energy, from its derivative along the computed motion; the powers; the residual."""
-    found = un.hybrid_dynamics(system, t, state)
+    found = un.hybrid_dynamics(system, state, t)
     at, gain = found.state, found.acceleration
 
     def energy(e):
@@ -540,7 +542,7 @@ def balance_of(system, state, t):
         return un.kinetic_energy(system, x) + un.potential_energy(system, x)
 
     rate = jax.jvp(energy, (0.0,), (1.0,))[1]
-    s = un.sample(system, t, state)
+    s = un.sample(system, state, t)
     return rate, s.power_actuators + s.power_external, found.residual
 
 

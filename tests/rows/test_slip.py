@@ -60,7 +60,7 @@ class TestRefusals:
     def test_least_squares_on_request(self):
         """Four wheels, one too fast: the pattern (1, -1, -1, 1)/4 of the rates cannot be rolled and becomes slip."""
         system = self.cart([un.laws.Polynomial([0.0, w]) for w in (1.0, 1.0, 1.0, 2.0)], least_squares=True)
-        s = solved(system, 0.0, system.state())
+        s = solved(system, system.state(), 0.0)
         kernel = np.array([1.0, 1.0, -1.0, -1.0]) / 2  # left kernel of the four rows
         assert_allclose(s.residual, 0.08 / np.sqrt(2) * np.abs(kernel @ [1, 1, 1, 2]) / 2, rtol=1e-12)
 

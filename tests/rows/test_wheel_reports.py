@@ -157,6 +157,6 @@ def test_observables_of_rows():
         cart(Rail(sites="cart", name="rail"))
     push = un.forces.Load("cart", (0.0, 3.0, 0.0))
     one = GoodRail(sites="cart", name="rail")
-    found = un.sample(cart(one, push), 0.0, cart(one, push).state())
+    found = un.sample(cart(one, push), cart(one, push).state(), 0.0)
     values = next(x for x in found.elements if "force" in x)
     assert_allclose(values["force"], [-3.0], atol=1e-12)

@@ -294,7 +294,7 @@ def in_group(system, state, efforts, external):
         un.mass_matrix(system, state),
         un.bias(system, state, external),
         un.forward_dynamics(system, state, efforts, external),
-        un.geometry.connection(system, state.q),
+        un.geometry.connection(system, state),
     )
 
 
@@ -460,7 +460,7 @@ def test_scalar_law_drives_every_coordinate_of_a_joint():
     b.base("ground")
     b.body("cross", "ground", un.Universal((1, 0, 0), (0, 1, 0), motion=SWING), 1.0, inertia=0.1)
     b.body("wheel", "cross", un.Revolute((0, 0, 1)), 1.0, inertia=0.1)
-    found = hybrid(b.build(), 0.7, b.build().state())
+    found = hybrid(b.build(), b.build().state(), 0.7)
     value, rate, gain = SWING(0.7)
     np.testing.assert_allclose(found.state.q, [value, value, 0.0], rtol=1e-14)
     np.testing.assert_allclose(found.state.v, [rate, rate, 0.0], rtol=1e-14)
@@ -489,7 +489,7 @@ def test_hybrid_dynamics(base, group, joints, rng):
         pair = random_pair(rng, kinds, (0, 1, 1), base, group, motion, options=options, pushed=external)
         system = pair.system
         t = rng.uniform(0, 3)
-        found = hybrid(system, t, random_state(rng, system))
+        found = hybrid(system, random_state(rng, system), t)
         efforts = np.where([role == "forced" for role in system.topology.roles], 0.5 + t, 0.0)
         a, tau, wrench = dense(pair, found, efforts, external)
         same(np.concatenate([found.acceleration.base, found.acceleration.v]), a)
@@ -521,7 +521,7 @@ def test_partly_driven_joints(rng):
     j = model.addJoint(j, planar, pin.SE3(np.eye(3), np.array([0.3, 0.2, 0.1])), "p")
     model.appendBodyToJoint(j, pin.Inertia(m, c, I), pin.SE3.Identity())
     t = 0.7
-    found = hybrid(system, t, random_state(rng, system))
+    found = hybrid(system, random_state(rng, system), t)
     x = np.array([np.sin(2 * t + 0.3), 2 * np.cos(2 * t + 0.3), -4 * np.sin(2 * t + 0.3)]) * 0.4 + [0.1, 0, 0]
     assert_allclose(found.state.q[np.array([1, 2])], [x[0], 2 * x[0]], atol=1e-15)
     assert_allclose(found.state.v[np.array([1, 2])], [x[1], 2 * x[1]], atol=1e-15)
@@ -543,7 +543,7 @@ def test_mimic_of_a_driven_and_of_a_free_coordinate(rng):
         C = np.zeros((10, 9))
         C[:9, :9] = np.eye(9)
         C[9, 6 + index] = 2.0
-        found = hybrid(system, 0.4, random_state(rng, system))
+        found = hybrid(system, random_state(rng, system), 0.4)
         at = found.state
         base_q = np.concatenate([at.base.position, quaternion_to_pin(np.asarray(at.base.quaternion))])
         q = np.concatenate([base_q, at.q, [2 * at.q[index] + 0.1]])
@@ -621,7 +621,7 @@ def test_controller_efforts(rng):
     b.body("b", "ground", un.Prismatic((1, 0, 0), effort=lambda t, x, v: t - x**3), 4.0)
     system = b.build()
     t, x, v = 0.6, np.array([0.3, -0.7]), np.array([1.1, -0.2])
-    found = eqx.filter_jit(un.hybrid_dynamics)(system, jnp.asarray(t), system.state(x, v))
+    found = eqx.filter_jit(un.hybrid_dynamics)(system, system.state(x, v), jnp.asarray(t))
     goal, rate = 0.4 * np.sin(2 * t + 0.3) + 0.1, 0.8 * np.cos(2 * t + 0.3)
     efforts = np.array([-5 * (x[0] - goal) - 2 * (v[0] - rate), t - x[1] ** 3])
     same(found.efforts, efforts, 1e-14)

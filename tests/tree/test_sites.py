@@ -110,7 +110,7 @@ class TestSections:
         state = bent(system)
         sample = eqx.filter_jit(un.sample)
         for t in (0.0, 0.5, 1.5):
-            (shown,) = [x for x in sample(system, jnp.asarray(t), state).elements if "tangent" in x]
+            (shown,) = [x for x in sample(system, state, jnp.asarray(t)).elements if "tangent" in x]
             s = view(system, state, un.on("arm", 0.1 + 0.7 * t, (0, 0.05, 0)))
             assert_allclose(shown["position"][0], s.p, atol=1e-12)
             assert_allclose(shown["abscissa"][0], 0.1 + 0.7 * t)
@@ -262,7 +262,7 @@ class TestBodies:
         a = cart(un.rows.Skate("w", "cart", (0.2, 0.1, 0)))
         b = cart(un.rows.Skate("w", un.site("cart", (0.2, 0.1, 0))))
         state = a.state(base_twist=(1.0, 0.3, 0, 0, 0, 0.7))
-        found = [eqx.filter_jit(un.hybrid_dynamics)(s, 0.0, state) for s in (a, b)]
+        found = [eqx.filter_jit(un.hybrid_dynamics)(s, state, 0.0) for s in (a, b)]
         assert_allclose(found[0].reactions, found[1].reactions, rtol=1e-12)
 
     def test_names_and_shapes(self, wrong_types):

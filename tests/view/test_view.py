@@ -347,7 +347,7 @@ def test_names_and_single_samples_do_not_break_a_page(fixed, tmp_path):
 def test_what_a_page_cannot_show_is_refused(fixed, tmp_path):
     with pytest.raises(un.UndulaError, match="the run has no samples"):
         page.write_html(fixed.isel(time=slice(0, 0)), tmp_path / "run.html")
-    with pytest.raises(un.UndulaError, match="fps = 0 is not allowed"):
+    with pytest.raises(un.UndulaError, match=r"fps = 0\.0 is not allowed"):
         page.write_html(fixed, tmp_path / "run.html", fps=0.0)
     with pytest.raises(un.UndulaError, match="port = 70000 is not allowed"):
         page.serve(fixed, port=70000)

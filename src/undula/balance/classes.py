@@ -13,6 +13,7 @@ from undula.balance.admissible import instant
 from undula.contact.carried import contact_count, over_unknowns, touch
 from undula.core.arrays import known
 from undula.elements.element import changed
+from undula.model.arguments import checked
 from undula.model.prepare import prepare
 from undula.model.state import State
 from undula.model.system import System
@@ -62,6 +63,7 @@ class Class:
         return self.problem
 
 
+@checked
 def classify(system: System, state: State | None = None, t: float | None = None, start: float = 0.0) -> Class:
     """The class at a configuration and time [s].
 

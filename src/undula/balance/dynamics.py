@@ -15,6 +15,7 @@ from undula.balance.assemble import Forces, assemble, field_of, wants_sites
 from undula.balance.balance import Balance, base_inertia, inertia_over
 from undula.balance.unconstrained import solve_dynamics
 from undula.lie.se3 import push_wrench
+from undula.model.arguments import checked
 from undula.model.inertia import Rigid
 from undula.model.links import body_inertias, joints_in_bodies
 from undula.model.prepare import Prepared, prepare
@@ -63,6 +64,7 @@ def _on_links(prepared: Prepared, external: Array | None) -> Array | None:
     return pick(pushed, first) + matmul(jnp.asarray(belongs, dtype=float), pick(pushed, rest))
 
 
+@checked
 @quickly_compiled(nameless=True)
 def inverse_dynamics(
     system: System,
@@ -126,6 +128,7 @@ def _body_wrenches(prepared: Prepared, balance: Balance, external: Array | None)
     return newton_euler(top.body_slots, inertia, rel, state.base_twist, deta0, rate, gain, on_bodies)
 
 
+@checked
 @quickly_compiled(nameless=True)
 def bias(
     system: System, state: State, wrenches: Float[Array, "bodies 6"] | None = None, t: Any = 0.0
@@ -136,6 +139,7 @@ def bias(
     return jnp.concatenate([needed[_directions(system)], needed[6:]])
 
 
+@checked
 @quickly_compiled(nameless=True)
 def gravity_efforts(system: System, state: State, t: Any = 0.0) -> Float[Array, "n"]:
     """Generalised efforts that hold the system still against gravity alone [N m or N]."""
@@ -164,25 +168,28 @@ def _directions(system: System) -> np.ndarray:
     return np.array(system.topology.base_directions, dtype=int)
 
 
+@checked
 @quickly_compiled(nameless=True)
-def mass_matrix(system: System, state: State) -> Float[Array, "n n"]:
+def mass_matrix(system: System, state: State, t: Any = 0.0) -> Float[Array, "n n"]:
     """Mass matrix over (base directions, coordinates) [kg, kg m, kg m^2]."""
     which = np.concatenate([_directions(system), 6 + np.arange(system.nv)])
-    return inertia_over(*_placed(system, state), which)
+    return inertia_over(*_placed(system, state, t), which)
 
 
-def _placed(system: System, state: State) -> tuple[Prepared, Snapshot]:
+def _placed(system: System, state: State, t: Any) -> tuple[Prepared, Snapshot]:
     """A prepared system and the snapshot of its configuration."""
     prepared = prepare(system)
-    return prepared, place(prepared, 0.0, state, Acceleration.zero(system.nv), frames=False, screws=False)
+    return prepared, place(prepared, t, state, Acceleration.zero(system.nv), frames=False, screws=False)
 
 
+@checked
 @quickly_compiled(nameless=True)
-def locomotion_inertia(system: System, state: State) -> tuple[Float[Array, "6 6"], Float[Array, "6 nv"]]:
+def locomotion_inertia(system: System, state: State, t: Any = 0.0) -> tuple[Float[Array, "6 6"], Float[Array, "6 nv"]]:
     """Locked inertia M_o+ and coupling oM_r: momentum in the base's frame = M_o+ eta_o + oM_r v (3.31)."""
-    return base_inertia(*_placed(system, state))
+    return base_inertia(*_placed(system, state, t))
 
 
+@checked
 @quickly_compiled(nameless=True)
 def locomotion_force(
     system: System,
@@ -195,6 +202,7 @@ def locomotion_force(
     return -_motion(prepare(system), t, state, Acceleration(jnp.zeros(6), dv), wrenches).needed()[:6]
 
 
+@checked
 @quickly_compiled(nameless=True)
 def forward_dynamics(
     system: System,

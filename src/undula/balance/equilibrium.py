@@ -25,6 +25,7 @@ from undula.balance.rows import rows_of
 from undula.core.arrays import known, namespace
 from undula.core.errors import UndulaError
 from undula.joints.rod.pieces import refuse_overwound
+from undula.model.arguments import checked, refuse_infinite_state
 from undula.model.prepare import prepare
 from undula.model.state import Acceleration, State, displaced
 from undula.model.system import System
@@ -102,6 +103,7 @@ def _displaced(system: System, state: State, x: Any) -> State:
 _moved = quickly_compiled(_displaced)
 
 
+@checked
 def equilibrium(
     system: System, state: State | None = None, t: Any = 0.0, tolerance: float = 1e-10, max_iterations: int = 100
 ) -> Equilibrium:
@@ -160,6 +162,7 @@ def _differentiable(system: System, start: State, found: State, t: Any):
 def _found(system: System, state: State | None, t: Any, tolerance: float, max_iterations: int) -> Equilibrium:
     time = np.asarray(float(t))
     start = system.state() if state is None else state
+    refuse_infinite_state(start, f"the start of the equilibrium of '{system.name}':")
     start = driven_state(system, time, start)
     refuse_overwound(
         system.rods,
@@ -286,6 +289,7 @@ def _directions(A: np.ndarray, gap: np.ndarray) -> tuple[np.ndarray, np.ndarray]
     return -V[:rank].T @ ((U.T @ gap)[:rank] / s[:rank]), V[rank:].T
 
 
+@checked
 def tangent_stiffness(system: System, state: State, t: float = 0.0) -> Equilibrium:
     """The state as given, balanced or not, with its residual, its tangent stiffness and the smallest eigenvalue of that."""
     return _newton(system, state, np.asarray(float(t)), 1.0, 1.0, 0)

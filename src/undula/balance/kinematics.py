@@ -8,10 +8,11 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from undula.balance.energy import first_moment, kinetic_energy_of, potential_energy_of
-from undula.core.errors import UndulaError, as_vector
+from undula.core.errors import UndulaError, as_vector, one_of
 from undula.elements.site import WORLD, Found, Site, as_site
 from undula.elements.view import SiteView
 from undula.lie import se3, so3
+from undula.model.arguments import checked
 from undula.model.prepare import Prepared, prepare
 from undula.model.sections import section_name
 from undula.model.sites import MovingSection, PackedSite
@@ -26,11 +27,13 @@ from undula.tree.sites import see_site
 from undula.tree.snapshot import Snapshot, move, place
 
 
-def snapshot(system: System, state: State, acceleration: Acceleration | None = None) -> tuple[Prepared, Snapshot]:
+def snapshot(
+    system: System, state: State, acceleration: Acceleration | None = None, t: Any = 0.0
+) -> tuple[Prepared, Snapshot]:
     """A prepared system and the snapshot of a given motion, without uniform fields."""
     prepared = prepare(system)
     known = Acceleration.zero(system.nv) if acceleration is None else acceleration
-    return prepared, move(prepared, place(prepared, 0.0, state, known, screws=False), None)
+    return prepared, move(prepared, place(prepared, t, state, known, screws=False), None)
 
 
 def body_frames(prepared: Prepared, snap: Snapshot) -> tuple[Float[Array, "bodies 3 3"], Float[Array, "bodies 3"]]:
@@ -59,71 +62,85 @@ def body_motion(prepared: Prepared, snap: Snapshot) -> LinkMotion:
     return LinkMotion(*jax.vmap(pull)(*at, V, W), *jax.vmap(pull)(*at, dV, dW))
 
 
+@checked
 @quickly_compiled(nameless=True)
-def driven_motion(system: System, t: Any, state: State) -> tuple[State, Acceleration]:
+def driven_motion(system: System, state: State, t: Any = 0.0) -> tuple[State, Acceleration]:
     """The state with driven coordinates, and a driven base, set by their laws at time t [s], and their accelerations."""
     return driven.driven_motion(system, t, state)
 
 
+@checked
 @quickly_compiled(nameless=True)
-def body_poses(system: System, state: State) -> se3.Pose:
+def body_poses(system: System, state: State, t: Any = 0.0) -> se3.Pose:
     """Poses of all bodies in the world: positions (bodies, 3) [m], quaternions (bodies, 4)."""
     prepared = prepare(system)
-    R, p = body_frames(prepared, place(prepared, 0.0, state, Acceleration.zero(system.nv), screws=False))
+    R, p = body_frames(prepared, place(prepared, t, state, Acceleration.zero(system.nv), screws=False))
     return se3.Pose(p, jax.vmap(so3.from_matrix)(R))
 
 
+@checked
 @quickly_compiled(nameless=True)
-def body_twists(system: System, state: State) -> Float[Array, "bodies 6"]:
+def body_twists(system: System, state: State, t: Any = 0.0) -> Float[Array, "bodies 6"]:
     """Body twists (V, Omega) of all bodies, each in its own frame [m/s, rad/s]."""
-    motion = body_motion(*snapshot(system, state))
+    motion = body_motion(*snapshot(system, state, t=t))
     return jnp.concatenate([motion.V, motion.W], axis=1)
 
 
+@checked
 @quickly_compiled(nameless=True)
-def body_accelerations(system: System, state: State, acceleration: Acceleration) -> Float[Array, "bodies 6"]:
+def body_accelerations(
+    system: System, state: State, acceleration: Acceleration, t: Any = 0.0
+) -> Float[Array, "bodies 6"]:
     """Time derivatives of the components of the body twists [m/s^2, rad/s^2]."""
-    motion = body_motion(*snapshot(system, state, acceleration))
+    motion = body_motion(*snapshot(system, state, acceleration, t))
     return jnp.concatenate([motion.dV, motion.dW], axis=1)
 
 
-def body_jacobian(system: System, state: State, body: str) -> Float[Array, "6 n"]:
+@checked
+def body_jacobian(system: System, state: State, body: str, t: Any = 0.0) -> Float[Array, "6 n"]:
     """J in: twist of the body (in its own frame) = J (base twist, v); n = 6 + nv."""
-    return _body_jacobian(system, state, np.asarray(system.body(body)))
+    return _body_jacobian(system, state, np.asarray(system.body(body)), t)
 
 
-def point_jacobian(system: System, state: State, body: str, point: Float[Array, "3"]) -> Float[Array, "3 n"]:
+@checked
+def point_jacobian(
+    system: System, state: State, body: str, point: Float[Array, "3"], t: Any = 0.0
+) -> Float[Array, "3 n"]:
     """J in: world velocity [m/s] of a point fixed in the body (given in the body's frame [m]) = J (base twist, v)."""
-    return _point_jacobian(system, state, np.asarray(system.body(body)), as_vector(point, 3, "point"))
+    return _point_jacobian(system, state, np.asarray(system.body(body)), as_vector(point, 3, "point"), t)
 
 
-def point_position(system: System, state: State, body: str, point: Float[Array, "3"]) -> Float[Array, "3"]:
+@checked
+def point_position(
+    system: System, state: State, body: str, point: Float[Array, "3"], t: Any = 0.0
+) -> Float[Array, "3"]:
     """World position [m] of a point given in a body's frame [m]."""
-    return _point_position(system, state, np.asarray(system.body(body)), as_vector(point, 3, "point"))
+    return _point_position(system, state, np.asarray(system.body(body)), as_vector(point, 3, "point"), t)
 
 
 @quickly_compiled(nameless=True)
-def _body_jacobian(system: System, state: State, k: Any) -> Float[Array, "6 n"]:
-    return jax.jacfwd(lambda u: body_twists(system, state.with_velocity(u))[k])(jnp.zeros(6 + system.nv))
+def _body_jacobian(system: System, state: State, k: Any, t: Any) -> Float[Array, "6 n"]:
+    return jax.jacfwd(lambda u: body_twists(system, state.with_velocity(u), t)[k])(jnp.zeros(6 + system.nv))
 
 
 @quickly_compiled(nameless=True)
-def _point_jacobian(system: System, state: State, k: Any, point: Any) -> Float[Array, "3 n"]:
-    R = so3.to_matrix(body_poses(system, state).quaternion[k])
-    J = _body_jacobian(system, state, k)
+def _point_jacobian(system: System, state: State, k: Any, point: Any, t: Any) -> Float[Array, "3 n"]:
+    R = so3.to_matrix(body_poses(system, state, t).quaternion[k])
+    J = _body_jacobian(system, state, k, t)
     return R @ (J[:3] - jnp.cross(point[:, None], J[3:], axis=0))
 
 
 @quickly_compiled(nameless=True)
-def _point_position(system: System, state: State, k: Any, point: Any) -> Float[Array, "3"]:
-    poses = body_poses(system, state)
+def _point_position(system: System, state: State, k: Any, point: Any, t: Any) -> Float[Array, "3"]:
+    poses = body_poses(system, state, t)
     return poses.position[k] + matvec(so3.to_matrix(poses.quaternion[k]), point)
 
 
+@checked
 @quickly_compiled(nameless=True)
-def centre_of_mass(system: System, state: State) -> Float[Array, "3"]:
+def centre_of_mass(system: System, state: State, t: Any = 0.0) -> Float[Array, "3"]:
     """Centre of mass of the whole system in the world [m]."""
-    return mass_centre(*snapshot(system, state))
+    return mass_centre(*snapshot(system, state, t=t))
 
 
 def mass_centre(prepared: Prepared, snap: Snapshot) -> Float[Array, "3"]:
@@ -142,16 +159,16 @@ def momentum_about_origin(prepared: Prepared, snap: Snapshot) -> Float[Array, "6
     return jax.vmap(of_link)(prepared.inertia, snap.Rw, snap.pw, V, W).sum(0)
 
 
+@checked
 @quickly_compiled(nameless=True)
-def momentum(system: System, state: State, frame: str = "base") -> Float[Array, "6"]:
+def momentum(system: System, state: State, frame: str = "base", t: Any = 0.0) -> Float[Array, "6"]:
     """Momentum (linear, angular) of the whole system [kg m/s, kg m^2/s].
 
     `frame`: "base" (base axes, about the base's origin), "world" (world axes, about the world's origin) or "centre" (world
     axes, about the centre of mass: the centroidal momentum).
     """
-    if frame not in ("base", "world", "centre"):
-        raise UndulaError(f"frame = {frame!r}; it must be 'base', 'world' or 'centre'.")
-    prepared, snap = snapshot(system, state)
+    one_of(frame, ("base", "world", "centre"), "frame")
+    prepared, snap = snapshot(system, state, t=t)
     total = momentum_about_origin(prepared, snap)
     if frame == "world":
         return total
@@ -162,19 +179,21 @@ def momentum(system: System, state: State, frame: str = "base") -> Float[Array, 
     return jnp.concatenate([tmatvec(R, p), tmatvec(R, total[3:] - cross(about, p))])
 
 
+@checked
 @quickly_compiled(nameless=True)
-def kinetic_energy(system: System, state: State) -> Float[Array, ""]:
+def kinetic_energy(system: System, state: State, t: Any = 0.0) -> Float[Array, ""]:
     """Kinetic energy [J]."""
-    return kinetic_energy_of(*snapshot(system, state))
+    return kinetic_energy_of(*snapshot(system, state, t=t))
 
 
+@checked
 @quickly_compiled(nameless=True)
 def potential_energy(system: System, state: State, t: Any = 0.0) -> Float[Array, ""]:
     """Potential energy of gravity (zero at the world's origin), springs, rods and other conservative force models [J]."""
-    prepared, snap = snapshot(system, state)
-    return potential_energy_of(prepared, snap._replace(t=t))
+    return potential_energy_of(*snapshot(system, state, t=t))
 
 
+@checked
 def site_view(system: System, state: State, site: Site | str, t: Any = 0.0) -> SiteView:
     """Pose and twist of a site and, on a rod, its abscissa, strain and strain rate.
 
@@ -186,11 +205,12 @@ def site_view(system: System, state: State, site: Site | str, t: Any = 0.0) -> S
 
 @quickly_compiled(nameless=True)
 def _site_view(system: System, state: State, packed: PackedSite, t: Any) -> SiteView:
-    prepared, snap = snapshot(system, state)
-    seen = see_site(prepared, snap._replace(t=t), packed)
+    prepared, snap = snapshot(system, state, t=t)
+    seen = see_site(prepared, snap, packed)
     return jax.tree.map(lambda x: x[0], seen.view._replace(dX=None, slide=None))
 
 
+@checked
 def site_jacobian(system: System, state: State, site: Site | str, t: Any = 0.0) -> Float[Array, "6 n"]:
     """J in: twist of the site (in its own frame) = J (base twist, v); n = 6 + nv."""
     return _site_jacobian(system, state, packed_site(system, as_site(site, "the site")), t)

@@ -12,7 +12,8 @@ from undula.balance.internal import internal_rates
 from undula.balance.look import hold, moved
 from undula.balance.reduced import reduced_accelerations
 from undula.balance.rows import row_count
-from undula.core.errors import UndulaError
+from undula.core.errors import UndulaError, names_of
+from undula.model.arguments import checked
 from undula.model.prepare import prepare
 from undula.model.state import State, bracket, displaced
 from undula.model.system import System
@@ -32,6 +33,7 @@ class Linearised(NamedTuple):
     names: tuple[str, ...]
 
 
+@checked
 def linearise(system: System, state: State, t: float = 0.0, keep: Sequence[str] | None = None) -> Linearised:
     """Linearises the motion about a state at time t [s], normally an equilibrium or a steady motion.
 
@@ -50,6 +52,7 @@ def linearise(system: System, state: State, t: float = 0.0, keep: Sequence[str] 
     """
     which = system.topology.unknown
     n = len(which)
+    keep = None if keep is None else names_of(keep, "keep")
     gaps, A, F, D, Dz = (np.asarray(x) for x in _derivatives(system, state, np.asarray(float(t))))
     T, H, m = _kernel(gaps), _kernel(A), Dz.shape[1]
     # admissible deviations: T of the configuration, with the velocities that follow from it, H of the velocities, all of z

@@ -7,6 +7,7 @@ import numpy as np
 from undula.balance.balance import inertia_over
 from undula.balance.equilibrium import Equilibrium
 from undula.core.errors import UndulaError
+from undula.model.arguments import checked
 from undula.model.prepare import prepare
 from undula.model.state import Acceleration, State
 from undula.model.system import System
@@ -29,6 +30,7 @@ def _inertia(system: System, state: State):
     return inertia_over(prepared, snap, system.topology.unknown)
 
 
+@checked
 def natural_modes(system: System, at: Equilibrium) -> Modes:
     """Small undamped vibrations about an equilibrium."""
     from scipy.linalg import eigh

@@ -17,6 +17,7 @@ from undula.balance.reduced import reduced_accelerations, slip_forces
 from undula.balance.rows import rates_of, row_count, rows_of
 from undula.balance.solution import with_efforts
 from undula.core.arrays import Array
+from undula.model.arguments import checked
 from undula.model.prepare import prepare
 from undula.model.state import Acceleration, State
 from undula.model.system import System
@@ -174,6 +175,7 @@ class ReducedModel(NamedTuple):
         return self.m_aa_tilde @ self.ddr_a - self.Q_a_tilde - self.B_a.T @ self.lambda_stat
 
 
+@checked
 def reduced(system: System, state: State | None = None, t: float = 0.0) -> ReducedModel:
     """The matrices of document 001, (1) to (27), at a state and time [s], as NumPy arrays.
 

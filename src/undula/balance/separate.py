@@ -8,6 +8,7 @@ import numpy as np
 from undula.balance.balance import inertia_over
 from undula.contact.carried import gaps, over_unknowns, touch
 from undula.core.errors import UndulaError
+from undula.model.arguments import checked
 from undula.model.prepare import prepare
 from undula.model.state import Acceleration, State, displaced
 from undula.model.system import System
@@ -22,6 +23,7 @@ def _placed(system: System, state: State) -> Any:
     return prepared, place(prepared, 0.0, state, Acceleration.zero(system.nv))
 
 
+@checked
 @quickly_compiled
 def contact_gaps(system: System, state: State) -> Any:
     """Gap [m] of each contact, in the order of `contact_names`; negative: penetration."""
@@ -44,6 +46,7 @@ def _moved(system: System, state: State, x: Any) -> State:
     return displaced(system.topology, state, jnp.zeros(6 + system.nv).at[system.topology.unknown].set(x))
 
 
+@checked
 def separated(system: System, state: State, max_iterations: int = 50) -> State:
     """The nearest state, in the metric of the inertia, in which no contact penetrates; velocities are kept.
 

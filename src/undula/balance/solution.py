@@ -13,6 +13,7 @@ from undula.balance.reactions import choose
 from undula.balance.reduced import reduced_accelerations, slip_forces
 from undula.balance.rows import rows_of
 from undula.balance.unconstrained import solve_dynamics, tree_dynamics
+from undula.model.arguments import checked
 from undula.model.prepare import Prepared, prepare
 from undula.model.state import Acceleration, State
 from undula.model.system import System
@@ -51,8 +52,9 @@ class Solution(NamedTuple):
     excess: Float[Array, ""]
 
 
+@checked
 @quickly_compiled(nameless=True)
-def hybrid_dynamics(system: System, t: Any, state: State) -> Solution:
+def hybrid_dynamics(system: System, state: State, t: Any = 0.0) -> Solution:
     """Accelerations, efforts and reactions of a system at time t [s], each coordinate in its role.
 
     **Arguments:**
@@ -136,6 +138,7 @@ def accelerated(prepared: Prepared, t: Any, state: State, known: Acceleration) -
     return (whole - tmatvec(rows.A, lambdas))[6:]
 
 
+@checked
 @quickly_compiled(nameless=True)
 def reaction_kernel(system: System, state: State, t: Any = 0.0) -> Float[Array, "rows rows"]:
     """Self-stresses: rows that span all lambda without effect on the accelerations (zero rows are padding).

@@ -15,7 +15,7 @@ import numpy as np
 from jaxtyping import Bool, Float
 
 from undula.core.arrays import Array, stacked
-from undula.core.errors import ModelError, as_vector, is_traced
+from undula.core.errors import ModelError, as_vector, is_traced, shown
 from undula.numerics.small import cross, matvec
 
 NOT_ALONG = 1e-6  # length below which the projection of a direction onto the tangent plane counts as zero
@@ -58,6 +58,9 @@ class ContactLaw(eqx.Module):
         - `normal`: unit vector out of the touched surface; `R`: rotation of the body; `radius` of its sphere [m].
         - `slip`: tangential velocity at the start of the step [m/s].
         """
+
+    def check(self, normal: np.ndarray | None, what: str) -> None:
+        """Raises a `ModelError` if the law does not fit its contact; `normal` (3,) of the surface, if it is constant."""
 
     @abc.abstractmethod
     def project(self, impulse: Float[Array, "rows"], normal: Float[Array, ""]) -> Float[Array, "rows"]:
@@ -104,11 +107,23 @@ class Coulomb(ContactLaw):
         both = [_coefficient(mu, "mu"), _coefficient(mu if across is None else across, "across")]
         self.mu = stacked(both)
         self.along = None if along is None else as_vector(along, 3, "along")
+        if self.along is not None and not is_traced(self.along) and not np.any(self.along):
+            raise ModelError(f"along = {shown(along)} is zero; it must be a direction.")
         self.rolling = None if rolling is None else _coefficient(rolling, "rolling")
         self.spinning = None if spinning is None else _coefficient(spinning, "spinning")
         self.restitution = _coefficient(restitution, "restitution", high=1.0)
         self.stribeck = None if stribeck is None else _stribeck(stribeck)
         self.grounded = grounded
+
+    def check(self, normal, what):
+        if self.along is None or not self.grounded or normal is None or is_traced(self.along):
+            return
+        along = np.asarray(self.along)
+        if np.linalg.norm(np.cross(along, normal)) <= NOT_ALONG * np.linalg.norm(along):
+            raise ModelError(
+                f"the friction of {what} has the direction along = {along.tolist()}, which is the normal of its plane; it must "
+                "lie in the plane, at least in part."
+            )
 
     def sound(self) -> Bool[Array, ""]:
         out = (self.mu[0] >= 0) & (self.mu[1] >= 0) & (self.restitution >= 0) & (self.restitution <= 1)

@@ -3,13 +3,14 @@
 from typing import Any, ClassVar
 
 import jax.numpy as jnp
+import numpy as np
 
 from undula.contact.laws import ContactLaw, Coulomb
 from undula.contact.surfaces import Surface
 from undula.core.arrays import Array
-from undula.core.errors import ModelError, as_vector, is_traced
+from undula.core.errors import ModelError, as_vector, is_traced, shown
 from undula.elements.row import RowModel, Touching
-from undula.elements.site import Site, moved_site
+from undula.elements.site import Site, moved_site, refuse_same
 from undula.elements.view import View
 
 
@@ -30,6 +31,7 @@ class Contact(RowModel):
     law: ContactLaw
 
     slots: ClassVar[int] = 1
+    not_negative: ClassVar[tuple[str, ...]] = ("radius", "other_radius")
 
     def __init__(
         self,
@@ -45,20 +47,25 @@ class Contact(RowModel):
         what = f"the contact '{name}'"
         law = Coulomb() if law is None else law
         if not isinstance(other, Surface | str | Site):
-            raise ModelError(f"other of {what} = {other!r}; it must be a surface, e.g. Plane(), or the name of a body.")
+            raise ModelError(
+                f"other of {what} = {shown(other)}; it must be a surface, e.g. Plane(), or the name of a body."
+            )
         if not isinstance(law, ContactLaw):
-            raise ModelError(f"law of {what} = {law!r}; it must be a law of contact, e.g. Coulomb(0.5).")
+            raise ModelError(f"law of {what} = {shown(law)}; it must be a law of contact, e.g. Coulomb(0.5).")
         self.name, self.coordinates, self.law = name, (), law
         sizes = [as_vector(x, 0, f"{n} of {what}") for n, x in (("radius", radius), ("other_radius", other_radius))]
+        self.radius, self.other_radius = sizes
         for n, x in zip(("radius", "other_radius"), sizes):
             if not is_traced(x) and x < 0:
                 raise ModelError(f"{n} of {what} = {float(x):g} m; it must be at least 0.")
-        self.radius, self.other_radius = sizes
         first = moved_site(body, centre, None, f"centre of {what}")
         if isinstance(other, Surface):
             self.surface, self.sites = other, (first,)
+            direction = getattr(other, "direction", None)
+            law.check(None if direction is None or is_traced(direction) else np.asarray(direction), what)
         else:
             self.surface, self.sites = None, (first, moved_site(other, other_centre, None, f"other_centre of {what}"))
+            refuse_same(self.sites, what)
 
     @property
     def thickness(self) -> Any:

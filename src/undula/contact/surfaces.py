@@ -11,7 +11,7 @@ import numpy as np
 from jaxtyping import Float
 
 from undula.core.arrays import Array, namespace, stacked
-from undula.core.errors import ModelError, as_vector, positive
+from undula.core.errors import ModelError, as_vector, function_of, numbers, positive, reason, shown
 from undula.numerics.programs import quickly_compiled
 
 RELIEF = 48  # cells along each side of a relief
@@ -97,11 +97,27 @@ class HeightField(Surface):
 
     height: Callable[[Array, Array], Array] = eqx.field(static=True)
 
+    def __check_init__(self):
+        function_of(self.height, ("x", "y"), "height of a height field")
+        zero = jax.ShapeDtypeStruct((), float)
+        try:
+            shape = jax.eval_shape(jax.grad(self._height), zero, zero).shape
+        except Exception as error:
+            raise ModelError(f"height of a height field cannot be computed: {reason(error)}.") from error
+        assert shape == ()
+
+    def _height(self, x: Array, y: Array) -> Float[Array, ""]:
+        """The height [m] at (x, y), which may be given as a plain number."""
+        z = jnp.asarray(self.height(x, y), dtype=float)
+        if z.shape:
+            raise ModelError(f"it has the shape {z.shape}; it must be one number")
+        return z
+
     def distance(self, x):
         foot = jax.lax.stop_gradient(
             self._foot(x)
         )  # moving the nearest point changes the distance to second order only
-        away = x - jnp.concatenate([foot, self.height(*foot)[None]])
+        away = x - jnp.concatenate([foot, self._height(*foot)[None]])
         return (away * self._upward(foot)).sum()
 
     def normal(self, x):
@@ -109,15 +125,15 @@ class HeightField(Surface):
 
     def _upward(self, foot: Float[Array, "2"]) -> Float[Array, "3"]:
         """Unit normal above a point (x, y)."""
-        a, b = jax.grad(self.height, (0, 1))(*foot)
+        a, b = jax.grad(self._height, (0, 1))(*foot)
         return jnp.stack([-a, -b, jnp.ones_like(a)]) * jax.lax.rsqrt(1 + a * a + b * b)
 
     def _foot(self, x: Float[Array, "3"]) -> Float[Array, "2"]:
         """(x, y) of the nearest point of the ground."""
         foot = x[:2]
         for _ in range(NEWTON_STEPS):
-            z, (a, b) = jax.value_and_grad(self.height, (0, 1))(*foot)
-            (aa, ab), (_, bb) = jax.hessian(self.height, (0, 1))(*foot)
+            z, (a, b) = jax.value_and_grad(self._height, (0, 1))(*foot)
+            (aa, ab), (_, bb) = jax.hessian(self._height, (0, 1))(*foot)
             over = z - x[2]
             # gradient and Hessian of half the squared distance; where that is not convex, the curvature is left out
             slope = foot - x[:2] + over * jnp.stack([a, b])
@@ -129,7 +145,7 @@ class HeightField(Surface):
 
     def drawing(self, low, high):
         x, y = np.meshgrid(*(np.linspace(low[i], high[i], RELIEF + 1) for i in (0, 1)), indexing="ij")
-        heights: Callable[..., Any] = jax.vmap(jax.vmap(self.height))
+        heights: Callable[..., Any] = jax.vmap(jax.vmap(self._height))
         return [_relief(low, high, np.asarray(heights(x, y), dtype=float))]
 
 
@@ -170,10 +186,11 @@ class Posts(Surface):
     radii: Float[Array, "posts"]
 
     def __init__(self, places: Any, radius: Any):
-        if np.ndim(places) != 2 or len(places) == 0:
-            raise ModelError(f"places of the posts = {places}; it must be one (x, y) or more.")
+        if numbers(places, "places of the posts").ndim != 2 or len(places) == 0:
+            raise ModelError(f"places of the posts = {shown(places)}; it must be one (x, y) or more.")
         self.places = stacked([as_vector(x, 2, "place of a post") for x in places])
-        sizes = np.broadcast_to(radius, len(self.places)) if np.ndim(radius) == 0 else radius
+        several = isinstance(radius, list | tuple) or getattr(radius, "ndim", 0) > 0
+        sizes = radius if several else [radius] * len(self.places)
         if len(sizes) != len(self.places):
             raise ModelError(f"radii of the posts: {len(sizes)} were given; there are {len(self.places)} posts.")
         self.radii = stacked([_radius(x, "radius of a post") for x in sizes])

@@ -1,9 +1,9 @@
 """Division of the time of a run into steps and samples; needs no JAX, so that the command checks it at once."""
 
 import math
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-from undula.core.errors import UndulaError
+from undula.core.errors import UndulaError, shown, whole
 
 TIGHTEST, LOOSEST = 1e-10, 0.1  # tolerances allowed
 ROUNDING = 1e-12  # a dt with a multiple this close to t_end, relative to it, is left unchanged
@@ -28,6 +28,7 @@ def check_times(t_end: float, dt: float, save_every: int | None, t0: float = 0.0
     If dt does not divide t_end, all steps are slightly shorter, none longer: samples stay evenly spaced, and the method's
     memory of the last step fits the next.
     """
+    t_end, dt, t0 = (_seconds(x, name) for x, name in ((t_end, "t_end"), (dt, "dt"), (t0, "t0")))
     if not math.isfinite(t0):
         raise UndulaError(f"t0 = {t0:g} s is not allowed; it must be finite.")
     if t0 and not (math.isfinite(t_end) and t_end > t0):
@@ -47,9 +48,18 @@ def check_times(t_end: float, dt: float, save_every: int | None, t0: float = 0.0
         dt = t_end / count
     if save_every is None:
         return Steps(count, dt, max(1, count // 500), t0)
-    if save_every != int(save_every) or save_every < 1:
-        raise UndulaError(f"save_every = {save_every} is not allowed; it must be a whole number of steps, at least 1.")
-    return Steps(count, dt, min(int(save_every), count), t0)
+    return Steps(count, dt, min(whole(save_every, "save_every", at_least=1), count), t0)
+
+
+def _seconds(value: Any, name: str) -> float:
+    """A time as a number, which may still be infinite."""
+    good = not isinstance(value, bool | str | type) and hasattr(value, "__float__") and not getattr(value, "ndim", 0)
+    try:
+        if good:
+            return float(value)
+    except (TypeError, OverflowError):  # complex numbers, and whole ones that are too large
+        pass
+    raise UndulaError(f"{name} = {shown(value)} is not allowed; it must be a time [s].")
 
 
 def check_tolerance(tolerance: float | None, dt: float | None) -> None:

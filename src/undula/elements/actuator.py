@@ -9,11 +9,11 @@ import jax.numpy as jnp
 from jaxtyping import Float
 
 from undula.core.arrays import Array
-from undula.core.errors import ModelError
+from undula.core.errors import ModelError, function_of, shown
 from undula.elements.element import changed
 from undula.elements.force import ForceModel
 from undula.elements.view import View
-from undula.laws.law import Law
+from undula.laws.law import Law, instead_of
 
 
 class Actuator(ForceModel):
@@ -61,7 +61,13 @@ class CalledEffort(Actuator):
     def effort(self, at: View) -> Float[Array, "c"]:
         function = self.function if self.plain is None else self.plain
         assert function is not None
-        return jnp.broadcast_to(function(at.t, at.x, at.v), at.x.shape)
+        found = jnp.asarray(function(at.t, at.x, at.v), dtype=float)
+        if found.shape not in ((), at.x.shape):
+            raise ModelError(
+                f"the controller of {', '.join(self.coordinates)} returns the shape {found.shape}; it must be {at.x.shape}, or "
+                "one number for all."
+            )
+        return jnp.broadcast_to(found, at.x.shape)
 
 
 def actuator_of(coordinates: tuple[str, ...], given: Any, name: str) -> Actuator:
@@ -70,6 +76,9 @@ def actuator_of(coordinates: tuple[str, ...], given: Any, name: str) -> Actuator
         return GivenEffort(coordinates, given, name)
     if isinstance(given, Actuator):
         return given.over(coordinates, name)
+    what = f"the effort of {', '.join(coordinates)}"
     if callable(given):
+        function_of(given, ("t", "x", "v"), what, " for a controller; for a law of time, give un.laws.Function")
         return CalledEffort(coordinates, given, name)
-    raise ModelError(f"the law of {', '.join(coordinates)} = {given!r} is not an effort law or controller.")
+    instead = instead_of(given, (len(coordinates),)) or "un.laws.Sinusoid"
+    raise ModelError(f"{what} = {shown(given)} is not an effort law or controller; it must be one, such as {instead}.")

@@ -3,6 +3,7 @@
 import copy
 import re
 from collections.abc import Sequence
+from dataclasses import fields
 from typing import Any, ClassVar
 
 import equinox as eqx
@@ -11,7 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from undula.core.arrays import Array
-from undula.core.errors import ModelError
+from undula.core.errors import ModelError, a_name, flag, instance, shown
 from undula.elements.observable import Observable
 from undula.elements.site import Found, Site, as_site
 from undula.elements.view import View
@@ -37,6 +38,19 @@ class Element(eqx.Module):
     wants_plant: ClassVar[bool] = False  # whether they contain its dynamics, for force models only
     observables: ClassVar[tuple[Observable, ...]] = ()
     only_authored: ClassVar[tuple[str, ...]] = ()  # fields needed only while a model is built, not in computations
+    not_negative: ClassVar[tuple[str, ...]] = ()  # fields that may not be negative
+    positive: ClassVar[tuple[str, ...]] = ()  # fields that must be positive
+
+    def __check_init__(self):
+        """Refuses names that are no words, and switches that are neither True nor False."""
+        what = f"the {self.family().replace('_', ' ')}"
+        if self.name is not None:
+            a_name(self.name, f"name of {what}")
+        for f in fields(self):
+            if f.type is bool:
+                flag(getattr(self, f.name), f"{f.name} of {what}")
+            elif f.type is str:
+                instance(getattr(self, f.name), str, f"{f.name} of {what}", "a name")
 
     def __repr__(self) -> str:  # in one line, for error messages
         return eqx.tree_pformat(self, width=10_000)
@@ -94,16 +108,15 @@ def _as_sites(value: Any) -> tuple[Site, ...]:
     if isinstance(value, str | Site):
         value = (value,)
     if not isinstance(value, Sequence):
-        raise ModelError(f"sites = {value!r}; they must be names of bodies, or sites.")
+        raise ModelError(f"sites = {shown(value)}; they must be names of bodies, or sites.")
     return tuple(as_site(x, "an element") for x in value)
 
 
 def _as_names(value: Any) -> tuple[str, ...]:
-    names = (value,) if isinstance(value, str) else tuple(value)
-    for x in names:
-        if not isinstance(x, str):
-            raise ModelError(f"coordinates = {value!r}; they must be names.")
-    return names
+    names = (value,) if isinstance(value, str) else value
+    if not isinstance(names, Sequence) or not all(isinstance(x, str) for x in names):
+        raise ModelError(f"coordinates = {shown(value)}; they must be names.")
+    return tuple(names)
 
 
 def state_rate(element: Element, at: View) -> Any:

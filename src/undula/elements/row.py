@@ -13,7 +13,7 @@ import jax.numpy as jnp
 from jaxtyping import Float
 
 from undula.core.arrays import Array
-from undula.core.errors import ModelError
+from undula.core.errors import ModelError, shown
 from undula.elements.element import Element, changed
 from undula.elements.switching import Switching
 from undula.elements.view import View, site_rate
@@ -85,13 +85,15 @@ class RowModel(Element):
     def when(self, rule: Switching) -> "RowModel":
         """The same rows, on only when the rule says so: `Schedule`, `WhilePushing` or `Condition`."""
         if not isinstance(rule, Switching):
-            raise ModelError(f"rule of '{self.name}' = {rule!r}; it must be a Schedule, WhilePushing or Condition.")
+            raise ModelError(
+                f"rule of '{self.name}' = {shown(rule)}; it must be a Schedule, WhilePushing or Condition."
+            )
         return changed(self, active=rule)
 
     def slipping(self, law: Any) -> "RowModel":
         """The same rows with forces given by a slip law, such as `Viscous`, instead of exact constraints."""
         if not callable(getattr(law, "force", None)):
-            raise ModelError(f"slip law of '{self.name}' = {law!r}; it must be a slip law, e.g. Viscous(10.0).")
+            raise ModelError(f"slip law of '{self.name}' = {shown(law)}; it must be a slip law, e.g. Viscous(10.0).")
         return changed(self, law=law)
 
 

@@ -1,5 +1,6 @@
 """Sites, where elements are attached: a frame of a body, or the section of a rod at an abscissa."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import equinox as eqx
@@ -7,7 +8,7 @@ import numpy as np
 from jaxtyping import Float
 
 from undula.core.arrays import Array
-from undula.core.errors import ModelError, as_vector, is_traced
+from undula.core.errors import ModelError, a_name, as_vector, is_traced, shown
 from undula.laws.law import Law
 from undula.lie.given import as_rotation
 
@@ -47,6 +48,7 @@ def site(body: str, position: Any = (0.0, 0.0, 0.0), rotation: Any = None) -> Si
 
     `position` [m] and `rotation` (quaternion w, x, y, z or 3x3 matrix) of the frame in the body.
     """
+    a_name(body, "body of a site")
     return _site(body, position, rotation, None, f"a site on '{body}'")
 
 
@@ -55,7 +57,7 @@ def on(rod: str, X: Any, position: Any = (0.0, 0.0, 0.0), rotation: Any = None) 
 
     `position` [m] and `rotation` of the frame in the section, whose x axis is along the rod.
     """
-    what = f"a site on the rod '{rod}'"
+    what = f"a site on the rod '{a_name(rod, 'rod of a site')}'"
     if isinstance(X, Law):
         if X.shape != ():
             raise ModelError(f"the abscissa of {what} has the shape {X.shape}; it must be one number.")
@@ -65,8 +67,6 @@ def on(rod: str, X: Any, position: Any = (0.0, 0.0, 0.0), rotation: Any = None) 
 
 
 def _site(body: str, position: Any, rotation: Any, abscissa: Any, what: str) -> Site:
-    if not isinstance(body, str):
-        raise ModelError(f"{what}: {body!r} is not the name of a body.")
     at = as_vector(position, 3, f"position of {what}")
     R: Any = np.eye(3) if rotation is None else as_rotation(rotation, f"rotation of {what}")
     return Site(body, at, R, abscissa)
@@ -77,8 +77,15 @@ def as_site(value: str | Site, what: str) -> Site:
     if isinstance(value, Site):
         return value
     if not isinstance(value, str):
-        raise ModelError(f"{what} is attached to {value!r}; it must be the name of a body, or a site.")
+        raise ModelError(f"{what} is attached to {shown(value)}; it must be the name of a body, or a site.")
     return site(value)
+
+
+def refuse_same(ends: Sequence[Site], what: str) -> None:
+    """Refuses two sites on one rigid body, between which nothing moves."""
+    a, b = ends
+    if a.abscissa is None and b.abscissa is None and a.body == b.body:
+        raise ModelError(f"{what} connects {a.words} with itself, where nothing can move; its ends must differ.")
 
 
 def moved_site(value: str | Site, position: Any, rotation: Any, what: str) -> Site:

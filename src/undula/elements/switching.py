@@ -9,7 +9,7 @@ import numpy as np
 from jaxtyping import Float
 
 from undula.core.arrays import Array, as_array
-from undula.core.errors import ModelError, is_traced
+from undula.core.errors import ModelError, flag, function_of, instance, is_traced, shown
 from undula.elements.view import View
 
 
@@ -55,9 +55,11 @@ class Schedule(Switching):
     def __init__(self, *intervals: tuple[Any, Any]):
         for pair in intervals:
             if not isinstance(pair, Sequence) or len(pair) != 2:
-                raise ModelError(f"a schedule has the interval {pair!r}; it must be (start, end), in seconds.")
+                raise ModelError(f"a schedule has the interval {shown(pair)}; it must be (start, end), in seconds.")
+            if any(isinstance(x, str) or np.ndim(x) for x in pair):
+                raise ModelError(f"a schedule has the interval {shown(pair)}; it must be two times [s].")
             if not any(is_traced(x) for x in pair) and not pair[0] < pair[1]:
-                raise ModelError(f"a schedule has the interval {pair!r}; its start must come before its end.")
+                raise ModelError(f"a schedule has the interval {shown(pair)}; its start must come before its end.")
         self.starts, self.ends = (as_array([pair[k] for pair in intervals]) for k in (0, 1))
         self.uses_reaction = False
 
@@ -86,8 +88,10 @@ class WhilePushing(Switching):
     index: int = eqx.field(static=True)
 
     def __init__(self, row: str = "", sign: int = 1, begins: bool = True):
-        if sign not in (1, -1):
-            raise ModelError(f"sign = {sign!r}; it must be 1 (pushes) or -1 (pulls).")
+        if not isinstance(sign, int | float) or isinstance(sign, bool) or sign not in (1, -1):
+            raise ModelError(f"sign = {shown(sign)}; it must be 1 (pushes) or -1 (pulls).")
+        flag(begins, "begins")
+        instance(row, str, "row", "the label of a row")
         self.row, self.sign, self.begins, self.index, self.uses_reaction = row, sign, begins, 0, True
 
     def on(self, t: Any) -> Any:
@@ -126,9 +130,12 @@ class Condition(Switching):
     ):
         for name, f in (("release", release), ("engage", engage)):
             if f is not None and not callable(f):
-                raise ModelError(f"{name} = {f!r}; it must be a function.")
+                raise ModelError(f"{name} = {shown(f)}; it must be a function.")
+            if f is not None:
+                function_of(f, ("at", "reaction") if name == "release" else ("at",), name)
         if release is None and engage is None:
             raise ModelError("a Condition without release and engage never switches.")
+        flag(begins, "begins")
         self.releases, self.engages, self.begins, self.uses_reaction = release, engage, begins, release is not None
 
     def on(self, t: Any) -> Any:

@@ -6,7 +6,7 @@ import numpy as np
 from jaxtyping import Float
 
 from undula.core.arrays import Array
-from undula.core.errors import ModelError, is_traced
+from undula.core.errors import ModelError, is_traced, numbers
 from undula.elements.force import ForceModel
 from undula.elements.site import Site, as_site
 
@@ -29,14 +29,12 @@ class AddedInertia(ForceModel):
         place = as_site(site, "an added inertia")
         self.name, self.sites, self.coordinates = name, (place,), ()
         what = f"matrix of the added inertia on {place.words}"
-        M: Any = matrix if is_traced(matrix) else np.asarray(matrix, dtype=float)
+        M: Any = matrix if is_traced(matrix) else numbers(matrix, what)
         if M.shape == (6,):
             M = M[:, None] * np.eye(6)
         if M.shape != (6, 6):
             raise ModelError(f"{what} has the shape {M.shape}; it must be (6,) or (6, 6).")
         if not is_traced(M):
-            if not np.all(np.isfinite(M)):
-                raise ModelError(f"{what} is not finite.")
             if np.abs(M - M.T).max() > 1e-9 * np.abs(M).max(initial=1e-300):
                 raise ModelError(f"{what} is not symmetric.")
         self.matrix = M

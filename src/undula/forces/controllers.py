@@ -7,13 +7,13 @@ import numpy as np
 from jaxtyping import Float
 
 from undula.core.arrays import Array, as_array, namespace
-from undula.core.errors import ModelError, UndulaError, as_vector, is_traced
+from undula.core.errors import ModelError, as_vector, not_negative
 from undula.elements.actuator import Actuator
 from undula.elements.element import changed
 from undula.elements.observable import Observable
 from undula.elements.site import Site, as_site
 from undula.elements.view import SiteView
-from undula.laws.law import Law, as_law
+from undula.laws.law import Law, as_law, motion_law
 from undula.lie import so3
 from undula.numerics.small import cross, matmul, matvec, tmatvec
 
@@ -31,10 +31,11 @@ class ProportionalDerivative(Actuator):
     kd: Array
     reference: Law
 
+    not_negative = ("kp", "kd")
+
     def __init__(self, kp: Any, kd: Any, reference: Any, name: str | None = None):
         for what, gain in (("kp", kp), ("kd", kd)):
-            if not is_traced(gain) and not np.all(np.isfinite(gain)):
-                raise UndulaError(f"ProportionalDerivative: {what} = {gain} is not allowed; it must be finite.")
+            not_negative(gain, f"ProportionalDerivative: {what}")
         self.name, self.sites, self.coordinates = name, (), ()
         self.kp, self.kd = as_array(kp), as_array(kd)
         self.reference = as_law(reference)
@@ -73,13 +74,16 @@ class Follower(Actuator):
     stiffness: Float[Array, "6"]
     damping: Float[Array, "6"]
 
+    not_negative = ("stiffness", "damping")
+
     def __init__(self, site: str | Site, motion: Law, stiffness: Any, damping: Any, name: str | None = None):
         place = as_site(site, "a follower")
         self.name, self.sites, self.coordinates = name, (place,), ()
         what = f"the follower on {place.words}"
         self.motion = as_pose_law(motion, what)
         self.stiffness, self.damping = (
-            as_vector(x, 6, f"{n} of {what}") for n, x in (("stiffness", stiffness), ("damping", damping))
+            not_negative(as_vector(x, 6, f"{n} of {what}"), f"{n} of {what}")
+            for n, x in (("stiffness", stiffness), ("damping", damping))
         )
 
     def wrench(self, at):
@@ -107,6 +111,7 @@ class TwistFollower(Actuator):
     gain: Float[Array, "6"]
     integral_gain: Float[Array, "6"]
 
+    not_negative = ("gain", "integral_gain")
     observables = (Observable("error", "m/s, rad/s", ("twist",), "error of the twist, in the site's frame"),)
 
     def __init__(self, site: str | Site, motion: Law, gain: Any, integral_gain: Any, name: str | None = None):
@@ -115,7 +120,8 @@ class TwistFollower(Actuator):
         what = f"the twist follower on {place.words}"
         self.motion = as_pose_law(motion, what)
         self.gain, self.integral_gain = (
-            as_vector(x, 6, f"{n} of {what}") for n, x in (("gain", gain), ("integral_gain", integral_gain))
+            not_negative(as_vector(x, 6, f"{n} of {what}"), f"{n} of {what}")
+            for n, x in (("gain", gain), ("integral_gain", integral_gain))
         )
 
     def error(self, at) -> Float[Array, "6"]:
@@ -145,9 +151,7 @@ class TwistFollower(Actuator):
 
 def as_pose_law(motion: Any, what: str) -> Law:
     """A law of position [m] and rotation vector [rad], refused in the name of `what` if it is something else."""
-    if not isinstance(motion, Law) or motion.shape != (6,):
-        raise ModelError(f"motion of {what} must be a law of six components.")
-    return motion
+    return motion_law(motion, (6,), f"motion of {what}")
 
 
 def pose_errors(s: SiteView, motion: tuple[Array, Array, Array]) -> tuple[Float[Array, "6"], Float[Array, "6"]]:

@@ -10,7 +10,7 @@ import numpy as np
 from jaxtyping import Float
 
 from undula.core.arrays import Array
-from undula.core.errors import ModelError, UndulaError
+from undula.core.errors import ModelError, UndulaError, function_of, shown
 from undula.elements.force import ForceModel
 from undula.elements.site import Site, as_site
 from undula.elements.view import View
@@ -33,9 +33,10 @@ class HostForce(ForceModel):
     count: int = eqx.field(static=True)
 
     def __init__(self, function: Callable[..., Any], sites: str | Site | Sequence[str | Site], name: str | None = None):
-        places = (sites,) if isinstance(sites, str | Site) else tuple(sites)
-        if not callable(function) or not places:
-            raise ModelError("a host force needs a function and at least one site.")
+        places = tuple(sites) if isinstance(sites, list | tuple) else (sites,)
+        if not places:
+            raise ModelError(f"a host force has sites = {shown(sites)}; it must have at least one.")
+        function_of(function, ("t", "positions", "rotations", "twists"), "the function of a host force")
         self.name, self.coordinates = name, ()
         self.sites = tuple(as_site(x, "a host force") for x in places)
         self.function, self.count = function, len(self.sites)

@@ -6,10 +6,10 @@ import jax.numpy as jnp
 from jaxtyping import Float
 
 from undula.core.arrays import Array, as_array
-from undula.core.errors import ModelError, as_vector, is_traced
+from undula.core.errors import as_vector, flag, not_negative
 from undula.elements.force import ForceModel
 from undula.elements.observable import Observable
-from undula.elements.site import Site, as_site
+from undula.elements.site import Site, as_site, refuse_same
 from undula.numerics.small import tmatvec
 
 SHORT = 1e-12  # distance below which the direction of the spring is undefined [m]
@@ -30,6 +30,7 @@ class SpringDamper(ForceModel):
     rest: Float[Array, ""]
     pulls_only: Float[Array, ""]
 
+    not_negative = ("stiffness", "damping", "rest")
     observables = (
         Observable("length", "m", (), "length of each spring"),
         Observable("tension", "N", (), "force of each spring and damper, positive if it pulls"),
@@ -48,12 +49,10 @@ class SpringDamper(ForceModel):
         ends = tuple(as_site(x, "a spring") for x in (first, second))
         self.name, self.sites, self.coordinates = name, ends, ()
         what = f"the spring between {ends[0].words} and {ends[1].words}"
+        refuse_same(ends, what)
         for key, value in (("stiffness", stiffness), ("damping", damping), ("rest", rest)):
-            number = as_vector(value, 0, f"{key} of {what}")
-            if not is_traced(number) and number < 0:
-                raise ModelError(f"{key} of {what} = {float(number):g}; it must not be negative.")
-            setattr(self, key, number)
-        self.pulls_only = as_array(float(pulls_only))
+            setattr(self, key, not_negative(as_vector(value, 0, f"{key} of {what}"), f"{key} of {what}"))
+        self.pulls_only = as_array(float(flag(pulls_only, f"pulls_only of {what}")))
 
     def _line(self, at) -> tuple[Array, Array]:
         """Length and unit vector from the first end to the second, in the world."""

@@ -14,7 +14,7 @@ import numpy as np
 from jaxtyping import Float
 
 from undula.core.arrays import Array, as_array, known, namespace, zeros
-from undula.core.errors import ModelError, as_vector, is_traced, positive
+from undula.core.errors import ModelError, as_vector, function_of, is_traced, positive, real, reason
 from undula.core.startup import UndulaWarning
 from undula.elements.along import Along, SectionView
 from undula.elements.observable import Observable
@@ -45,15 +45,18 @@ class _Routed(Along):
 
     def _route(self, name: str, rod: str, routing: Any, end: float, what: str) -> None:
         self.name, self.sites, self.coordinates, self.rod = name, (), (), rod
-        if not 0 < end <= 1:
-            raise ModelError(
-                f"end of {what} = {end}; it must be a fraction of the rod's length, above 0 and at most 1."
-            )
+        real(end, f"end of {what}, a fraction of the rod's length,", above=0.0, high=1.0)
         if not callable(routing):
             as_vector(routing, 2, f"routing of {what}")
+        else:
+            function_of(routing, ("X",), f"routing of {what}")
         self.routing, self.end = routing, end
-        if jax.eval_shape(lambda X: _place(routing, X), jax.ShapeDtypeStruct((), float)).shape != (2,):
-            raise ModelError(f"routing of {what} must give two numbers, y and z [m].")
+        try:
+            shape = jax.eval_shape(lambda X: _place(routing, X), jax.ShapeDtypeStruct((), float)).shape
+        except Exception as error:
+            raise ModelError(f"routing of {what} cannot be computed: {reason(error)}.") from error
+        if shape != (2,):
+            raise ModelError(f"routing of {what} has the shape {shape}; it must be two numbers, y and z [m].")
 
     def tabulate(self, X, rod):
         value, slope = _line(self.routing, X)

@@ -6,7 +6,7 @@ import equinox as eqx
 import numpy as np
 
 from undula.core.arrays import Array, as_array, namespace
-from undula.core.errors import ModelError, as_vector, is_traced
+from undula.core.errors import ModelError, as_vector, flag, is_traced, not_negative, numbers, shown
 from undula.elements.actuator import Actuator
 from undula.elements.element import changed
 from undula.elements.site import Site, as_site
@@ -38,11 +38,11 @@ class ComputedTorque(Actuator):
 
     wants_plant = True
     only_authored = ("known",)
+    not_negative = ("kp", "kd")
 
     def __init__(self, kp: Any, kd: Any, reference: Any, model: Any = None, name: str | None = None):
         for what, gain in (("kp", kp), ("kd", kd)):
-            if not is_traced(gain) and not np.all(np.isfinite(gain)):
-                raise ModelError(f"ComputedTorque: {what} = {gain} is not allowed; it must be finite.")
+            not_negative(gain, f"ComputedTorque: {what}")
         self.name, self.sites, self.coordinates = name, (), ()
         self.kp, self.kd = as_array(kp), as_array(kd)
         self.reference = as_law(reference)
@@ -114,7 +114,7 @@ class Impedance(Actuator):
             target if isinstance(target, Law) else Constant(as_vector(target, 6, f"target of {what}")), what
         )
         self.K, self.D = (_six(x, f"{n} of {what}") for n, x in (("K", K), ("D", D)))
-        self.gravity = bool(gravity)
+        self.gravity = flag(gravity, f"gravity of {what}")
         if model is not None and not gravity:
             raise ModelError(f"{what} has a model but gravity=False, so that the model has no effect.")
         self.model, self.known = as_model(model, what)
@@ -137,13 +137,13 @@ class Impedance(Actuator):
 
 def _six(value: Any, what: str) -> Array:
     """A matrix (6, 6), from itself or its diagonal."""
-    shape = np.shape(value)
-    if shape not in ((6,), (6, 6)):
-        raise ModelError(f"{what} has the shape {shape}; it must be (6,) or (6, 6).")
-    M = as_array(value)
-    if not is_traced(M) and not np.all(np.isfinite(M)):
-        raise ModelError(f"{what} is not finite.")
-    return namespace(M).diag(M) if M.ndim == 1 else M
+    M = as_array(value if is_traced(value) else numbers(value, what))
+    if M.shape not in ((6,), (6, 6)):
+        raise ModelError(f"{what} has the shape {M.shape}; it must be (6,) or (6, 6).")
+    M = namespace(M).diag(M) if M.ndim == 1 else M
+    if not is_traced(M) and np.linalg.eigvalsh((M + M.T) / 2)[0] < -1e-9 * np.abs(M).max():
+        raise ModelError(f"{what} has a negative eigenvalue; it must not push away from the target.")
+    return M
 
 
 def as_model(model: Any, what: str) -> tuple[Any, tuple[str, ...]]:
@@ -151,7 +151,7 @@ def as_model(model: Any, what: str) -> tuple[Any, tuple[str, ...]]:
     if model is None:
         return None, ()
     if not hasattr(model, "bare") or not hasattr(model, "coordinate_names"):
-        raise ModelError(f"{what}: model = {model!r}; it must be a System, or None for the system itself.")
+        raise ModelError(f"{what}: model = {shown(model)}; it must be a System, or None for the system itself.")
     return model.bare(), model.coordinate_names
 
 

@@ -1,4 +1,4 @@
-"""A biped that skips: double support, single support, tiptoe and flight in every step (document 004, remark 11)."""
+"""A biped that skips: double support, single support, tiptoe and flight in every step (Boyer et al. 2019, remark 11)."""
 
 import functools
 import itertools
@@ -69,7 +69,7 @@ def plan(p: dict) -> tuple[np.ndarray, np.ndarray]:
         (LAND, 0.3445, 0.822, 0.0, 0.85, -0.7215, 0.0, -2.0, 3.0, 0.0),
         (PERIOD, p["stride"] - 0.03, 0.8, 0.0, 0.5, 0.0, 0.0, *STILL),
     )
-    back, landed = p["stride"] - BEHIND, _on_toe(p["stride"], -p["tiptoe"])
+    back, landed = p["stride"] - BEHIND, _on_toe(p["stride"], -p["toe_down"])
     front = _through(
         (0.0, 0.0, ANKLE, 0.0, *STILL, *STILL),
         (OFF - 0.08, 0.0, ANKLE, 0.0, *STILL, *STILL),
@@ -123,8 +123,16 @@ def build(p: dict) -> Setup:
     inertia = un.solids.planar_inertia(mass * TRUNK**2 / 12)
     head = un.Shape("sphere", (0.11,), (0, TRUNK + 0.22, 0), colour=SKIN)
     torso = [bar((0, 0.05, 0), (0, TRUNK, 0), GREY, 0.1), head]
-    plane = dict(role="free", group="SE2", rotation=PLANE)
-    b.base("trunk", mass=mass, com=(0, TRUNK / 2, 0), inertia=inertia, shapes=torso, **plane)
+    b.base(
+        "trunk",
+        role="free",
+        group="SE2",
+        rotation=PLANE,
+        mass=mass,
+        com=(0, TRUNK / 2, 0),
+        inertia=inertia,
+        shapes=torso,
+    )
     for name, law in legs(p).items():
         _add_leg(b, name, law)
     # where two feet stand, the load is shared so that both push
@@ -223,16 +231,35 @@ def metrics(setup: Setup, data) -> dict[str, float]:
 SCENARIO = Scenario(
     name="biped",
     summary="A driven biped skips: double support, single support, tiptoe and flight, and the class changes with them",
-    source="004, remark 11 (robot, gait and numbers are ours)",
+    source="Boyer et al. 2019, remark 11 (robot, gait and numbers are ours)",
     parameters=(
-        Parameter("stride", 0.565, "m", "from one step to the next", low=0.556, high=0.58),
+        Parameter("stride", 0.565, "m", "from one step to the next", low=0.56, high=0.58),
         Parameter(
-            "tiptoe", 0.02, "rad", "pitch of the foot that lands against the trunk, its toe down", low=0, high=0.05
+            "toe_down",
+            0.02,
+            "rad",
+            "pitch of the foot that lands against the trunk, its toe down",
+            low=0.015,
+            high=0.03,
         ),
-        Parameter("trunk_mass", 34.0, "kg", "mass of the trunk", low=0, open_low=True),
+        Parameter("trunk_mass", 34.0, "kg", "mass of the trunk", low=30, high=45),
         Parameter("steps", 3, "", "number of steps", low=1, high=100),
     ),
     build=build,
     metrics=metrics,
-    kind="over-constrained, hyperstatic, base free in SE2: kinematic connection",
+    metric_units={
+        "distance": "m",
+        "classes": "1",
+        "class_changes": "1",
+        "double_support": "s",
+        "single_support": "s",
+        "tiptoe": "s",
+        "flight": "s",
+        "force_max": "N",
+        "force_min": "N",
+        "impulse_max": "N s",
+        "pull_max": "N s",
+        "work": "J",
+        "impact_loss": "J",
+    },
 )

@@ -19,7 +19,7 @@ def at_rest(system: un.System) -> un.State:
 
 @un.compiled
 def _at_rest(system: un.System, state: un.State) -> un.State:
-    state, _ = un.kinematics.driven_motion(system, 0.0, state)
+    state, _ = un.kinematics.driven_motion(system, state, 0.0)
     return state.replace(base_twist=un.geometry.resting_twist(system, state))
 
 

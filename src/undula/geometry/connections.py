@@ -14,8 +14,9 @@ from jaxtyping import Array, Float
 from undula.balance.dynamics import locomotion_inertia
 from undula.balance.kinematics import centre_of_mass
 from undula.balance.rows import rows_of
-from undula.core.errors import UndulaError
+from undula.core.errors import UndulaError, one_of
 from undula.lie import se3
+from undula.model.arguments import checked
 from undula.model.prepare import prepare
 from undula.model.state import Acceleration, State, advanced
 from undula.model.system import System
@@ -28,23 +29,23 @@ from undula.tree.snapshot import place
 FRAMES = ("base", "mass centre")
 
 
-def connection(system: System, q: Float[Array, "nq"], at: str = "base") -> Float[Array, "6 nv"]:
+@checked
+def connection(system: System, state: State, at: str = "base", t: Any = 0.0) -> Float[Array, "6 nv"]:
     """A(r) of (3.32): the base twist of a free system at rest is -A(r) r' [m/rad, 1, ...].
 
-    Constraints are ignored: see `kinematic_connection`.
+    It depends on the shape in `state` alone. Constraints are ignored: see `kinematic_connection`.
 
     `at`: the frame whose twist it gives. "base": that of the reference body; rows outside its group are zero. "mass centre":
     a frame with the attitude of the reference body and its origin at the mass centre of the system. This origin does not
     move if the base is free in SE3, so that only the rotation has a holonomy.
     """
-    if at not in FRAMES:
-        raise UndulaError(f"at = {at!r} is not a frame of a connection; it must be one of {', '.join(FRAMES)}.")
+    one_of(at, FRAMES, "at")
     if system.topology.base_role != "free":
         raise UndulaError(
             f"system '{system.name}' has a {system.topology.base_role} base; a connection needs a free one."
         )
-    state = State(se3.Pose.identity(), q, jnp.zeros(6), jnp.zeros(system.nv))
-    locked, coupled = locomotion_inertia(system, state)
+    state = state.at_rest().replace(base=se3.Pose.identity())
+    locked, coupled = locomotion_inertia(system, state, t)
     free = np.zeros(6)
     free[list(GROUPS[system.topology.base_group])] = 1.0
     A = solve_spd(locked * np.outer(free, free) + np.diag(1 - free), coupled * free[:, None])
@@ -63,6 +64,7 @@ def _at_mass_centre(system: System, state: State, A: Float[Array, "6 nv"]) -> Fl
     return jnp.concatenate([linear, A[3:]])
 
 
+@checked
 def kinematic_connection(system: System, state: State, t: Any = 0.0) -> Float[Array, "6 nv"]:
     """A(r) of (3.45): where the rows of the constraints determine the whole motion, the base twist is -A(r) r'.
 
@@ -77,6 +79,7 @@ def kinematic_connection(system: System, state: State, t: Any = 0.0) -> Float[Ar
     return spread(found, which, jnp.zeros((6 + system.nv, system.nv)))[:6]
 
 
-def resting_twist(system: System, state: State) -> Float[Array, "6"]:
+@checked
+def resting_twist(system: System, state: State, t: Any = 0.0) -> Float[Array, "6"]:
     """Base twist for which the momentum of the whole system vanishes in the base's group, given its shape velocities."""
-    return -matvec(connection(system, state.q), state.v)
+    return -matvec(connection(system, state, t=t), state.v)

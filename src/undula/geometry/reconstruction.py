@@ -11,10 +11,11 @@ from jaxtyping import Array
 from undula.balance.admissible import COMPATIBLE
 from undula.balance.look import Held, hold
 from undula.balance.rows import has_gaps, row_count
-from undula.core.errors import UndulaError, is_traced
+from undula.core.errors import UndulaError, instance, is_traced, real, whole
 from undula.geometry.connections import resting_twist
 from undula.integrate.runge_kutta import runge_kutta_increment
 from undula.lie import se3, so3
+from undula.model.arguments import checked
 from undula.model.prepare import prepare
 from undula.model.state import State, displaced
 from undula.model.system import System
@@ -25,6 +26,7 @@ from undula.tree.driven import driven_motion
 OPEN = 1e-5  # larger gaps are refused [m or rad]
 
 
+@checked
 def reconstruct(system: System, base: se3.Pose, dt: Any, steps: int, t0: Any = 0.0) -> se3.Pose:
     """Poses of the reference body at t0, t0 + dt, ..., for a free base and a shape driven in all coordinates.
 
@@ -42,6 +44,9 @@ def reconstruct(system: System, base: se3.Pose, dt: Any, steps: int, t0: Any = 0
     are NaN from there on.
     """
     top = system.topology
+    steps = whole(steps, "steps")
+    real(dt, "dt", above=0.0, unit="s")
+    instance(base, se3.Pose, "base", "a pose, e.g. un.Pose.identity()")
     if not top.driven.all():
         names = [n for n, driven in zip(system.coordinate_names, top.driven) if not driven]
         raise UndulaError(

@@ -5,7 +5,7 @@ from typing import ClassVar
 
 import equinox as eqx
 
-from undula.core.errors import UndulaError
+from undula.core.errors import UndulaError, real
 from undula.integrate.implicit import Coefficients, Implicit
 
 
@@ -42,6 +42,8 @@ class Newmark(_Alpha):
     gamma: float = eqx.field(static=True, default=0.5)
 
     def __check_init__(self):
+        for name in ("beta", "gamma"):
+            real(getattr(self, name), name, 0.0, 10.0)
         if not (self.gamma >= 0.5 and self.beta >= (self.gamma + 0.5) ** 2 / 4 - 1e-12):
             raise UndulaError(
                 f"beta = {self.beta}, gamma = {self.gamma}; Newmark's method is stable for gamma >= 1/2 and "
@@ -60,8 +62,7 @@ class GeneralisedAlpha(_Alpha):
     rho: float = eqx.field(static=True, default=0.8)
 
     def __check_init__(self):
-        if not 0 <= self.rho <= 1:
-            raise UndulaError(f"rho = {self.rho}; it must be between 0 and 1.")
+        real(self.rho, "rho", 0.0, 1.0)
 
     @property
     def numbers(self):
@@ -76,8 +77,7 @@ class HHT(_Alpha):
     rho: float = eqx.field(static=True, default=0.8)
 
     def __check_init__(self):
-        if not 0.5 <= self.rho <= 1:
-            raise UndulaError(f"rho = {self.rho}; it must be between 0.5 and 1.")
+        real(self.rho, "rho", 0.5, 1.0)
 
     @property
     def numbers(self):

@@ -13,6 +13,7 @@ from undula.core.errors import UndulaError
 from undula.integrate.events import jump_onto
 from undula.lie import se3, so3
 from undula.lie.se3 import Pose
+from undula.model.arguments import checked
 from undula.model.state import State, displaced, reported_position
 from undula.model.system import System
 from undula.numerics.programs import quickly_compiled
@@ -23,6 +24,7 @@ ITERATIONS = 50
 PLACED = 1e-7  # a body may be this far from where it was [m or rad]
 
 
+@checked
 def carry_over(state: State, old: System, new: System, t: float = 0.0) -> State:
     """The state of a system with other joints or constraints, in which every body is where it was.
 

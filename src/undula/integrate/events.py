@@ -29,6 +29,7 @@ from undula.elements.view import View
 from undula.integrate.chunks import Moments, Now, moment
 from undula.integrate.loop import one_step
 from undula.integrate.method import Integrator, Report, merged
+from undula.model.arguments import checked
 from undula.model.labels import Labels
 from undula.model.packing import Switch, member
 from undula.model.prepare import Prepared, prepare
@@ -217,7 +218,8 @@ def left_open(system: System, t: Any, jump: Jump) -> str:
     )
 
 
-def switch(system: System, t: Any, state: State, on: Any = (), off: Any = ()) -> tuple[System, Jump]:
+@checked
+def switch(system: System, state: State, t: Any = 0.0, on: Any = (), off: Any = ()) -> tuple[System, Jump]:
     """Switches rows on and off at time t [s]: the system with the new rows, and the change of velocity by the least impulse.
 
     `on`, `off`: names of rows or of whole constraints. Differentiable with respect to the state and the numbers of the system.

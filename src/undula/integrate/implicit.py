@@ -21,7 +21,7 @@ from undula.balance.coupling import pattern
 from undula.balance.internal import advanced_states, internal_rates, settled
 from undula.balance.look import look, look_at
 from undula.balance.reduced import held_imbalance, least_impulse
-from undula.core.errors import UndulaError
+from undula.core.errors import one_of, real, whole
 from undula.elements.observable import Observable
 from undula.integrate.method import Integrator, Report, flow
 from undula.laws.law import Law
@@ -97,10 +97,10 @@ class Implicit(Integrator):
 
     def __check_init__(self):
         for name, allowed in (("newton", ("modified", "full")), ("base", ("SE3", "SO3xR3"))):
-            if getattr(self, name) not in allowed:
-                raise UndulaError(f"{name} = {getattr(self, name)!r}; it must be {' or '.join(allowed)}.")
-        if not 0 < self.tolerance < 1:
-            raise UndulaError(f"tolerance = {self.tolerance}; it must be between 0 and 1.")
+            one_of(getattr(self, name), allowed, name)
+        real(self.tolerance, "tolerance", above=0.0, high=1.0)
+        whole(self.max_iterations, "max_iterations", at_least=1)
+        whole(self.halvings, "halvings", at_most=30)
 
     @abc.abstractmethod
     def coefficients(self, v: Array, memory: Memory, dt: Any) -> Coefficients:

@@ -13,8 +13,10 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
+from undula.balance.admissible import violated_rows
 from undula.balance.limits import stiffness_limit
 from undula.core.startup import UndulaWarning
+from undula.elements.element import changed
 from undula.elements.view import SiteView, View
 from undula.integrate.method import Integrator, Report, passive
 from undula.integrate.start import Steps
@@ -99,7 +101,7 @@ def fault(
         )
     if not system.least_squares and (samples.residual > VIOLATED).any():
         k = int(np.argmax(samples.residual > VIOLATED))
-        return Fault(k, undefined(system, samples, k) or _violated(system, samples, k))
+        return Fault(k, undefined(system, samples, k) or _violated(system, samples, records.mask, k))
     return None
 
 
@@ -315,12 +317,14 @@ def _not_finite(system: System, samples: Sample) -> str:
     return "the motion is not finite"
 
 
-def _violated(system: System, samples: Sample, k: int) -> str:
+def _violated(system: System, samples: Sample, mask: np.ndarray | None, k: int) -> str:
     driven = system.motions or system.base_motion is not None
+    there = system if mask is None else changed(system, mask=jnp.asarray(mask[k]))
+    rows = violated_rows(there, jax.tree.map(lambda x: x[k], samples.state), samples.t[k])
+    why = "the driven motion is not compatible with them" if driven else "they became singular"
     return (
-        f"the constraints cannot be satisfied at t = {samples.t[k]:.6g} s: {samples.residual[k]:.3g} remains "
-        f"(m, rad, m/s or rad/s); {'the driven motion is not compatible with them' if driven else 'they became singular'}, "
-        "or dt is too large."
+        f"the constraints cannot be satisfied at t = {samples.t[k]:.6g} s: {samples.residual[k]:.3g} remains (m, rad, m/s or "
+        f"rad/s), of {rows}; {why}, or dt is too large."
     )
 
 

@@ -11,11 +11,13 @@ from jaxtyping import Array
 from undula.balance.internal import updated
 from undula.balance.latches import latched, refuse_conditions
 from undula.balance.reduced import least_impulse
+from undula.core.errors import real, whole
 from undula.elements.element import changed
 from undula.integrate.method import Integrator, Report, merged
 from undula.integrate.midpoint import ImplicitMidpoint
 from undula.integrate.moreau import Moreau
 from undula.integrate.runge_kutta import RungeKutta4
+from undula.model.arguments import checked
 from undula.model.prepare import Prepared, prepare
 from undula.model.state import State
 from undula.model.system import System
@@ -80,6 +82,7 @@ def steps_from(
     return jax.lax.fori_loop(0, steps, body, (state, carry, Report.make()))
 
 
+@checked
 def advance(
     system: System,
     state: State,
@@ -100,6 +103,8 @@ def advance(
     """
     method = usual_integrator(system) if integrator is None else integrator
     refuse_conditions(system, "advance")
+    steps = whole(steps, "steps")
+    real(dt, "dt", above=0.0, unit="s")
     steps = np.asarray(steps) if isinstance(steps, int) else steps
     return _advanced(system, state, dt, steps, t0, method, carry)
 
@@ -115,6 +120,7 @@ def _advanced(
     return steps_from(method, prepared, state, carry, 0, steps, dt, t0)
 
 
+@checked
 def simulate(
     system: System,
     state: State,
@@ -137,6 +143,8 @@ def simulate(
     """
     method = usual_integrator(system) if integrator is None else integrator
     refuse_conditions(system, "simulate")
+    steps = whole(steps, "steps")
+    real(dt, "dt", above=0.0, unit="s")
     return _simulated(system, state, dt, steps, t0, method)
 
 

@@ -28,7 +28,7 @@ from undula.contact.solve.problem import Problem, blocks_of, bounce, movable, ov
 from undula.contact.solve.rooms import fits, places_of, rooms, taken
 from undula.contact.solve.share import at_rest, shared
 from undula.contact.solve.solvers import AcceleratedProx, ContactSolver, Solved
-from undula.core.errors import UndulaError
+from undula.core.errors import instance, real
 from undula.elements.element import changed
 from undula.elements.observable import Observable
 from undula.integrate.method import Integrator, Report, ready
@@ -74,8 +74,10 @@ class Moreau(Integrator):
     theta: float = eqx.field(static=True, default=1.0)
 
     def __check_init__(self):
-        if not 0.5 <= self.theta <= 1:
-            raise UndulaError(f"theta = {self.theta}; it must be between 0.5 and 1.")
+        instance(
+            self.solver, ContactSolver, "solver of Moreau's rule", "a contact solver, e.g. un.contact.GaussSeidel()"
+        )
+        real(self.theta, "theta", 0.5, 1.0)
 
     def init(self, system: System, t: Any, state: State, found: Any = None) -> ContactMemory:
         return nothing_yet(system)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from undula.balance.kinematics import kinetic_energy
-from undula.core.errors import UndulaError
+from undula.core.errors import UndulaError, function_of, instance, real
 from undula.elements.element import changed
 from undula.elements.switching import Schedule
 from undula.integrate.carry import carry_over
@@ -16,6 +16,7 @@ from undula.integrate.events import Event, Until, switch
 from undula.integrate.method import Integrator
 from undula.integrate.run import Run, run
 from undula.integrate.start import check_tolerance
+from undula.model.arguments import checked
 from undula.model.packing import Switch
 from undula.model.state import State
 from undula.model.system import System
@@ -42,7 +43,13 @@ class Phase:
     dt: float | None = None
     integrator: Integrator | None = None
 
+    def __post_init__(self):
+        real(self.duration, "duration of a phase", above=0.0, unit="s")
+        if self.until is not None:
+            function_of(self.until, ("system", "t", "state"), "until of a phase")
 
+
+@checked
 def run_phases(
     system: System,
     phases: Sequence[Phase],
@@ -67,8 +74,7 @@ def run_phases(
     if not phases:
         raise UndulaError("phases is empty; a run needs at least one Phase.")
     for k, phase in enumerate(phases):
-        if not (np.isfinite(phase.duration) and phase.duration > 0):
-            raise UndulaError(f"duration of phase {k + 1} = {phase.duration} s; it must be positive and finite.")
+        instance(phase, Phase, f"phase {k + 1}", "an un.Phase")
     state = system.state() if state is None else state
     runs: list[Run] = []
     jumps: list[Event] = []
@@ -82,7 +88,7 @@ def run_phases(
             change = float(kinetic_energy(system, state)) - before
             lost = -change
         if phase.on or phase.off:
-            system, jump = switch(system, t, state, phase.on, phase.off)
+            system, jump = switch(system, state, t, phase.on, phase.off)
             state, impulses = jump.state, np.asarray(jump.impulses)
             change, lost = change + float(jump.energy), lost + float(jump.lost)
         if phase.system is not None or phase.on or phase.off:

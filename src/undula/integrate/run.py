@@ -17,8 +17,17 @@ from undula.integrate.loop import usual_integrator
 from undula.integrate.method import Integrator
 from undula.integrate.progress import OnSamples
 from undula.integrate.quality import MEANINGLESS, Goal
-from undula.integrate.start import Steps, check_gaps, check_led, check_state, check_times, check_tolerance
+from undula.integrate.start import (
+    Steps,
+    check_gaps,
+    check_led,
+    check_state,
+    check_stiffness,
+    check_times,
+    check_tolerance,
+)
 from undula.integrate.watched import WatchedEngine
+from undula.model.arguments import checked
 from undula.model.state import State
 from undula.model.system import System
 
@@ -56,6 +65,7 @@ class Run(eqx.Module):
         return self.status == "ok"
 
 
+@checked
 def run(
     system: System,
     state: State | None = None,
@@ -116,6 +126,8 @@ def run(
         state = admissible(system, state, t0)
         check_gaps(system, state)
         check_led(system, state, t0)
+        if tolerance is None:  # otherwise a first step that is too long is divided
+            check_stiffness(system, state, method, steps.dt)
     goal = _goal(method, dt, tolerance, bool(refine))
     watch = Watch(system.switches, until, None if until is None else system.labels)
     kind = Engine if watch.idle else WatchedEngine

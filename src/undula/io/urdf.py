@@ -22,6 +22,7 @@ from undula.joints.joint import Joint, Mimic, unit_vector
 from undula.joints.planar import Planar
 from undula.joints.screw import Prismatic, Revolute
 from undula.laws.law import Law
+from undula.model.arguments import checked
 from undula.model.builder import Builder
 from undula.model.checks import unique
 from undula.model.system import System
@@ -60,11 +61,13 @@ ONE = "value radius length multiplier offset damping friction lower upper effort
 NUMBERS = {"xyz": 3, "rpy": 3, "size": 3, "rgba": 4} | dict.fromkeys((*MOMENTS, *ONE), 1)  # in an attribute
 
 
+@checked
 def load_urdf(path: str | os.PathLike, **options: Any) -> System:
     """The system that a URDF file describes, with free coordinates; `options` are those of `read_urdf`."""
     return read_urdf(path, **options).build()
 
 
+@checked
 def read_urdf(
     path: str | os.PathLike,
     base: str = "fixed",
@@ -142,6 +145,7 @@ def _parsed(path: Path) -> Any:
         raise UndulaError(f"'{path}' is not well-formed XML: {what}.")
     if robot.tag != "robot":
         raise UndulaError(f"'{path}' is not a URDF file: it contains <{robot.tag}> instead of <robot>.")
+    _refuse_xacro(robot, path)
     for e in (robot, *robot.findall("link"), *robot.findall("joint")):
         for child in list(e):
             if child.tag not in READ[e.tag]:
@@ -156,6 +160,19 @@ def _parsed(path: Path) -> Any:
         return URDF.load(io.BytesIO(etree.tostring(robot)), build_scene_graph=False, load_meshes=False).robot
     except Exception as error:
         raise UndulaError(f"'{path}' cannot be read: {error!r}.") from error
+
+
+def _refuse_xacro(robot: Any, path: Path) -> None:
+    """Refuses a file with macros, most of whose robot does not exist before they are expanded."""
+    for e in robot.iter():
+        tag = e.tag if isinstance(e.tag, str) else ""
+        macro = "xacro" in tag.partition("}")[0] or tag.startswith("xacro:")
+        found = f"<{tag.rpartition('}')[2]}>" if macro else next((v for v in e.values() if "${" in v or "$(" in v), "")
+        if found:
+            raise UndulaError(
+                f"'{path}', line {e.sourceline}: {found} belongs to a xacro file, whose macros are not expanded here; run "
+                f"`xacro {path} > {path.stem.removesuffix('.urdf')}.urdf` first, and read that file."
+            )
 
 
 def _check(robot: Any, path: Path) -> None:

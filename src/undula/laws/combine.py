@@ -12,7 +12,7 @@ import numpy as np
 from jaxtyping import Float, ScalarLike
 
 from undula.core.arrays import Array, stacked
-from undula.core.errors import UndulaError
+from undula.core.errors import UndulaError, instance
 from undula.laws.law import Law, as_law, common_shape
 from undula.numerics.pick import pick
 
@@ -89,7 +89,7 @@ def stack(laws: Sequence[Any]) -> Law:
     Laws of the same kind, with parameters of the same shapes, are evaluated together: a thousand
     `Sinusoid`s compile to one sine of a thousand numbers.
     """
-    scalars = [as_law(law) for law in laws]
+    scalars = [as_law(law) for law in instance(laws, list | tuple | np.ndarray, "stack: laws", "a sequence of laws")]
     if not scalars:
         raise UndulaError("stack: no law was given; at least one is needed.")
     groups: dict[Any, list[int]] = {}

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 from jaxtyping import Float
 
 from undula.core.arrays import Array
-from undula.core.errors import UndulaError
+from undula.core.errors import UndulaError, function_of, reason
 from undula.laws.law import Law, law_of
 
 
@@ -35,13 +35,13 @@ def field_of(given: Any, size: int, what: str) -> Field:
     """
     if isinstance(given, Law) or not callable(given):
         return Field(law_of(given, (size,), what), None, None)
+    function_of(given, ("X", "t"), what)
     parametric = bool(jax.tree.leaves(given)) and not jax.tree_util.all_leaves([given])
     out = Field(None, given, None) if parametric else Field(None, None, given)
     try:
         shape = jax.eval_shape(out.value, *[jax.ShapeDtypeStruct((), float)] * 2).shape
     except Exception as error:
-        reason = str(error).partition("\n")[0]
-        raise UndulaError(f"{what} cannot be computed: {reason}") from error
+        raise UndulaError(f"{what} cannot be computed: {reason(error)}.") from error
     if shape != (size,):
         raise UndulaError(f"{what} has the shape {shape}; it must be ({size},).")
     return out

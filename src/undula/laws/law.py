@@ -17,7 +17,7 @@ import numpy as np
 from jaxtyping import ArrayLike, Float, ScalarLike
 
 from undula.core.arrays import Array
-from undula.core.errors import UndulaError, is_traced
+from undula.core.errors import ModelError, UndulaError, is_traced, reason, shown
 from undula.numerics.programs import quickly_compiled
 
 RANKS = {0: "one number", 1: "a vector", 2: "a matrix"}
@@ -34,12 +34,12 @@ def number_array(value: Any, what: str, ranks: tuple[int, ...] = (0, 1)) -> Any:
         try:
             out = np.asarray(value)
         except ValueError:  # rows of unequal length
-            raise UndulaError(f"{what} = {value!r} is not a rectangular array.") from None
+            raise UndulaError(f"{what} = {shown(value)} is not a rectangular array.") from None
         if out.dtype.kind not in "iuf":
-            raise UndulaError(f"{what} = {value!r} is not numeric.")
+            raise UndulaError(f"{what} = {shown(value)} is not numeric.")
         out = out.astype(float)  # a copy
         if not np.all(np.isfinite(out)):
-            raise UndulaError(f"{what} = {out.tolist()} is not finite.")
+            raise UndulaError(f"{what} = {shown(out)} is not finite.")
     if out.ndim not in ranks:
         wanted = " or ".join(RANKS[rank] for rank in ranks)
         raise UndulaError(f"{what} has the shape {out.shape}; it must be {wanted}.")
@@ -92,6 +92,12 @@ class Law(eqx.Module):
         return eqx.tree_pformat(self, width=10_000)
 
     __array_ufunc__ = None  # so that NumPy leaves `array * law` to the law instead of multiplying element by element
+
+    def __check_init__(self):
+        """Refuses a law of the user whose value has another shape than it says, or cannot be traced."""
+        if type(self).value.__module__.startswith("undula."):
+            return  # checked by the library's own tests
+        _check_value(self, type(self).__name__, "value")
 
     @property
     @abc.abstractmethod
@@ -183,18 +189,20 @@ class Function(Law):
     fn_shape: tuple[int, ...] = eqx.field(static=True)
 
     def __init__(self, fn: Any, shape: Sequence[int] = ()):
-        self.fn, self.fn_shape = fn, tuple(shape)
-        name = getattr(fn, "__name__", repr(fn))
-        if len(self.fn_shape) > 1:
-            raise UndulaError(f"Function: shape = {self.fn_shape} is not allowed; it must be () or (n,).")
+        if not callable(fn):
+            raise UndulaError(f"Function: fn = {shown(fn)}; it must be a function of t [s].")
+        if (
+            not isinstance(shape, list | tuple)
+            or len(shape) > 1
+            or any(not isinstance(n, int | np.integer) for n in shape)
+        ):
+            raise UndulaError(f"Function: shape = {shown(shape)} is not allowed; it must be () or (n,).")
+        self.fn, self.fn_shape = fn, tuple(int(n) for n in shape)
         try:
             hash(fn)  # a static part of a pytree must be hashable, or jit fails far from here
-            found = jax.eval_shape(self.value, jax.ShapeDtypeStruct((), float)).shape
-        except Exception as error:
-            reason = str(error).partition("\n")[0]
-            raise UndulaError(f"Function: fn = {name} cannot be traced by JAX as a law: {reason}") from error
-        if found != self.fn_shape:
-            raise UndulaError(f"Function: fn = {name} returns the shape {found}; it must be {self.fn_shape}.")
+        except TypeError as error:
+            raise UndulaError(f"Function: fn = {shown(fn)} cannot be hashed, which JAX needs.") from error
+        _check_value(self, "Function", f"fn = {getattr(fn, '__name__', shown(fn))}")
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -202,6 +210,18 @@ class Function(Law):
 
     def value(self, t: ScalarLike) -> Float[Array, "..."]:
         return jnp.asarray(self.fn(jnp.asarray(t, dtype=float)), dtype=float)
+
+
+def _check_value(law: Law, owner: str, what: str) -> None:
+    """Refuses a law whose value cannot be traced, or has another shape than the law."""
+    try:
+        found = jax.eval_shape(lambda t: jnp.asarray(law.value(t), dtype=float), jax.ShapeDtypeStruct((), float)).shape
+    except UndulaError:
+        raise
+    except Exception as error:
+        raise UndulaError(f"{owner}: {what} cannot be traced by JAX as a law: {reason(error)}.") from error
+    if found != tuple(law.shape):
+        raise UndulaError(f"{owner}: {what} returns the shape {found}; it must be {law.shape}, the shape of the law.")
 
 
 @quickly_compiled
@@ -215,10 +235,35 @@ def as_law(value: Any) -> Law:
     return value if isinstance(value, Law) else Constant(value)
 
 
+def motion_law(value: Any, shape: tuple[int, ...] | None, what: str) -> Law:
+    """A law of the given shape, or of any; anything else is refused with the law to write instead."""
+    if not isinstance(value, Law):
+        instead = instead_of(value, shape or ()) or "a law, such as un.laws.Sinusoid"
+        raise ModelError(f"{what} = {shown(value)} is not a law; it must be {instead}.")
+    if shape is not None and value.shape != shape:
+        raise ModelError(f"{what} has the shape {value.shape}; it must be {shape or 'one number'}.")
+    return value
+
+
+def instead_of(value: Any, shape: tuple[int, ...]) -> str:
+    """The law that stands for a function, a sequence of laws, or numbers; "" for anything else."""
+    if callable(value):
+        return f"un.laws.Function({getattr(value, '__name__', 'f')}, shape={shape}), with a function of t alone"
+    if isinstance(value, list | tuple) and any(isinstance(x, Law) or callable(x) for x in value):
+        return "a vector law: un.laws.stack([...]) joins laws and numbers"
+    if isinstance(value, int | float | list | tuple | np.ndarray | jax.Array) and not isinstance(value, bool):
+        return f"un.laws.Constant({shown(value)}), if it is constant"
+    return ""
+
+
 def law_of(value: Any, shape: tuple[int, ...], what: str, low: float = -np.inf) -> Law:
     """The law given by a user, or a constant law from a number or an array; raises an error if its shape is wrong, or if
     it is constant and less than `low`."""
     if not isinstance(value, Law):
+        if callable(value) or (
+            isinstance(value, list | tuple) and any(isinstance(x, Law) or callable(x) for x in value)
+        ):
+            raise UndulaError(f"{what} = {shown(value)} is not numeric; it must be {instead_of(value, shape)}.")
         value = number_array(value, what, (len(shape),))
         if not is_traced(value) and value.size and value.min() < low:
             raise UndulaError(f"{what} = {value.tolist()}; it must be at least {low:g}.")

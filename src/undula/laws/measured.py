@@ -10,7 +10,7 @@ import equinox as eqx
 import numpy as np
 from jaxtyping import Float64
 
-from undula.core.errors import UndulaError
+from undula.core.errors import UndulaError, a_path, names_of
 from undula.laws.splines import CubicSpline
 
 NumpyArray = np.ndarray
@@ -29,7 +29,7 @@ class Sampled(CubicSpline):
 
     def __init__(self, times: Any, values: Any, names: Sequence[str], periodic: bool = False):
         super().__init__(times, values, periodic)
-        self.names = tuple(names)
+        self.names = names_of(names, "Sampled: names")
         columns = math.prod(self.shape)
         if len(self.names) != columns:
             raise UndulaError(f"Sampled: {len(self.names)} names were given; it must be {columns}, one per column.")
@@ -78,6 +78,7 @@ class Sampled(CubicSpline):
 
 def _read(path: str | os.PathLike[str]) -> tuple[list[str], list[tuple[int, list[str]]]]:
     """The header of a CSV file, and its rows as (line number, cells)."""
+    a_path(path, "path of a CSV file")
     try:
         with open(path, newline="", encoding="utf-8-sig") as file:  # -sig: spreadsheets write a byte-order mark
             reader = csv.reader(file)

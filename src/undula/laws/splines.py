@@ -11,7 +11,7 @@ from jax.lax import stop_gradient
 from jaxtyping import Float, ScalarLike
 
 from undula.core.arrays import Array
-from undula.core.errors import UndulaError, is_traced
+from undula.core.errors import UndulaError, flag, is_traced
 from undula.laws.law import Law, hold, horner, number_array
 
 NumpyArray = np.ndarray
@@ -63,6 +63,7 @@ class CubicSpline(_Spline):
         from scipy import interpolate  # slow to import, and needed only here
 
         owner = type(self).__name__
+        flag(periodic, f"{owner}: periodic")
         knots, samples = _samples(owner, times, values, at_least=3 if periodic else 2)
         ends = "periodic" if periodic else "not-a-knot"
         if periodic:

@@ -9,7 +9,7 @@ import numpy as np
 from jaxtyping import Float, ScalarLike
 
 from undula.core.arrays import Array, namespace
-from undula.core.errors import UndulaError, is_traced
+from undula.core.errors import UndulaError, is_traced, whole
 from undula.laws.law import Law, hold, horner, number_array, parameters, time_parameter
 
 
@@ -66,9 +66,7 @@ class TravellingWave(Law):
     offset: Float[Array, "..."]
 
     def __init__(self, count: Any, amplitude: Any, rate: Any, lag: Any, phase: Any = 0.0, offset: Any = 0.0):
-        if isinstance(count, bool) or not isinstance(count, int | np.integer) or count < 1:
-            raise UndulaError(f"TravellingWave: count = {count!r} is not a whole number of at least 1.")
-        self.count = int(count)
+        self.count = whole(count, "TravellingWave: count", at_least=1)
         self.amplitude, self.rate, self.lag, self.phase, self.offset = parameters(
             "TravellingWave",
             shape=self.shape,

@@ -5,22 +5,19 @@ from typing import Any
 import jax.numpy as jnp
 import numpy as np
 
-from undula.core.errors import ModelError, is_traced
+from undula.core.errors import ModelError, is_traced, numbers
 from undula.lie import so3
 
 
 def as_rotation(value: Any, what: str) -> Any:
     """A rotation matrix, from a matrix or a quaternion w, x, y, z (of any norm); raises a `ModelError` otherwise."""
-    try:
-        R = jnp.asarray(value, dtype=float) if is_traced(value) else np.asarray(value, dtype=float)
-    except (TypeError, ValueError):
-        raise ModelError(f"{what} = {value!r} is not numeric.") from None
+    R = jnp.asarray(value, dtype=float) if is_traced(value) else numbers(value, what)
     if R.shape not in ((4,), (3, 3)):
         raise ModelError(f"{what} has the shape {R.shape}; it must be a quaternion or a 3x3 matrix.")
     if is_traced(R):
         return so3.to_matrix(so3.normalise(R)) if R.shape == (4,) else R
-    if not np.all(np.isfinite(R)) or (R.shape == (4,) and not R.any()):
-        raise ModelError(f"{what} = {R.tolist()} is not a rotation; it must be finite and not zero.")
+    if R.shape == (4,) and not R.any():
+        raise ModelError(f"{what} = {R.tolist()} is not a rotation; it must not be zero.")
     if R.shape == (4,):
         w, x, y, z = R / np.linalg.norm(R)
         return np.array(

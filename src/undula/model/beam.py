@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 from numpy.polynomial.legendre import Legendre
 
-from undula.core.errors import ModelError, is_traced, positive
+from undula.core.errors import ModelError, is_traced, not_negative, numbers, one_of, positive, real, whole
 from undula.core.shapes import Shape
 from undula.elements.site import Site
 from undula.joints.joint import Joint, unit_vector
@@ -15,6 +15,9 @@ from undula.joints.rod.quadrature import radau
 from undula.model.builder import Builder
 from undula.model.coordinates import each
 from undula.model.flexible import add_flexible
+
+MOST = 500  # modes, and nodes
+LONGEST = 1e50  # [m]: powers of it stay finite
 
 
 class ClampedModes(NamedTuple):
@@ -64,7 +67,7 @@ def clamped_modes(count: int = 1, length: float = 1.0, nodes: int = 8) -> Clampe
     """The first `count` bending modes of a clamped-free Euler-Bernoulli beam, `length` [m], at `nodes` points."""
     from scipy.optimize import brentq
 
-    _check(count, length, nodes, "clamped_modes")
+    count, nodes = _check(count, length, nodes, "clamped_modes")
     x, w = radau(nodes)  # one node is the tip
     # cos z cosh z = -1 has one root in each interval between multiples of pi
     roots = np.array(
@@ -78,7 +81,7 @@ def clamped_modes(count: int = 1, length: float = 1.0, nodes: int = 8) -> Clampe
 
 def polynomial_modes(count: int = 2, length: float = 1.0, nodes: int = 8) -> PolynomialModes:
     """The first `count` polynomial deflections of a beam clamped at X = 0, `length` [m], at `nodes` points."""
-    _check(count, length, nodes, "polynomial_modes")
+    count, nodes = _check(count, length, nodes, "polynomial_modes")
     if nodes < count + 2:
         raise ModelError(f"nodes of polynomial_modes = {nodes}; {count} modes need at least {count + 2}.")
     x, w = radau(nodes)
@@ -88,11 +91,12 @@ def polynomial_modes(count: int = 2, length: float = 1.0, nodes: int = 8) -> Pol
     return PolynomialModes(length * x, length * w, np.array([mode(x) for mode in modes]), curvatures)
 
 
-def _check(count: int, length: float, nodes: int, who: str) -> None:
+def _check(count: int, length: float, nodes: int, who: str) -> tuple[int, int]:
     for what, value in (("count", count), ("nodes", nodes)):
-        if isinstance(value, bool) or value != int(value) or value < 1:
-            raise ModelError(f"{what} of {who} = {value}; it must be a whole number of at least 1.")
+        whole(value, f"{what} of {who}", at_least=1, at_most=MOST)
     positive(length, f"length of {who}", "m")
+    real(length, f"length of {who}", high=LONGEST, unit="m")
+    return int(count), int(nodes)
 
 
 def _clamped(z: float, x: Any) -> Any:
@@ -163,8 +167,9 @@ def add_beam(
     """
     positive(length, f"length of the beam '{name}'", "m")
     positive(density, f"density of the beam '{name}'", "kg/m")
-    if basis not in MODES:
-        raise ModelError(f"basis of the beam '{name}' = {basis!r}; it must be one of {', '.join(MODES)}.")
+    one_of(basis, MODES, f"basis of the beam '{name}'")
+    not_negative(real(damping, f"damping of the beam '{name}'"), f"damping of the beam '{name}'")
+    bends = bends if is_traced(bends) else numbers(bends, f"bends of the beam '{name}'")
     found = MODES[basis](modes, length, nodes)
     along = unit_vector(direction, f"direction of the beam '{name}'")
     across = [unit_vector(d, f"bends of the beam '{name}'") for d in np.atleast_2d(bends)]

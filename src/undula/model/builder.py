@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from undula.core.arrays import any_traced, on_device, ones, stacked, zeros
-from undula.core.errors import ModelError, as_vector, is_traced
+from undula.core.errors import ModelError, UndulaError, a_name, as_vector, flag, instance, is_traced, one_of, shown
 from undula.core.shapes import Shape
 from undula.core.startup import UndulaWarning
 from undula.elements.element import Element, changed
@@ -25,7 +25,7 @@ from undula.joints.rod.elasticity import material_elements
 from undula.joints.rod.pieces import refuse_overwound
 from undula.joints.rod.plan import RodPlan, pack as pack_rods
 from undula.joints.rod.rod import Rod, Segment
-from undula.laws.law import Law, law_value
+from undula.laws.law import Law, law_value, motion_law
 from undula.lie import se3
 from undula.lie.given import as_rotation, quaternion_of
 from undula.model import checks
@@ -38,6 +38,11 @@ from undula.model.system import System
 from undula.model.topology import GROUPS, Topology
 
 BASE_ROLES = ("fixed", "driven", "free")
+LARGEST = 10_000  # bodies, nodes of rods included
+
+
+class NotBuilt(UndulaError, AttributeError):
+    """A Builder used as a System."""
 
 
 @dataclass(frozen=True)
@@ -82,15 +87,20 @@ class Builder:
         impossible inertias and bodies that move without mass: inverse dynamics works, forward dynamics may not.
         `least_squares`: a driven motion that violates constraints is accepted; the violation of the rows is minimised
         and reported as `constraint_residual`."""
-        self.name = name
-        self._strict = strict
-        self._least_squares = least_squares
+        self.name = a_name(name, "name of the system")
+        self._strict = flag(strict, "strict")
+        self._least_squares = flag(least_squares, "least_squares")
         self._gravity = as_vector(gravity, 3, "gravity")
         self._bodies: list[_Body] = []
         self._base: tuple[str, str, Any] | None = None
         self._drives: list[tuple[str, tuple[str, ...], Any]] = []
         self._elements: list[Element] = []
         self._sections: dict[str, Sections] = {}
+
+    def __getattr__(self, name: str) -> Any:
+        if not name.startswith("_") and hasattr(System, name) | (name in System.__dataclass_fields__):
+            raise NotBuilt(f"the Builder '{self.name}' has no {name}, which a System has: call build() first.")
+        raise AttributeError(f"a Builder has no attribute {name!r}")
 
     def base(
         self,
@@ -118,20 +128,22 @@ class Builder:
         """
         if self._base is not None:
             raise ModelError(f"base '{name}': the system already has the base '{self._bodies[0].name}'.")
-        if role not in BASE_ROLES:
-            raise ModelError(f"role of base '{name}' = {role!r}; it must be one of {', '.join(BASE_ROLES)}.")
-        if group not in GROUPS:
-            raise ModelError(f"group of base '{name}' = {group!r}; it must be one of {', '.join(GROUPS)}.")
+        a_name(name, "name of the base")
+        one_of(role, BASE_ROLES, f"role of base '{name}'")
+        one_of(group, GROUPS, f"group of base '{name}'")
         if role == "driven" and motion is None:
             raise ModelError(f"base '{name}' is driven but has no motion law.")
         if role != "driven" and motion is not None:
             raise ModelError(f"base '{name}' is {role}, so it cannot have a motion law.")
-        if motion is not None and motion.shape != (len(GROUPS[group]),):
-            raise ModelError(
-                f"motion of base '{name}' has the shape {motion.shape}; the group {group} needs ({len(GROUPS[group])},)."
-            )
+        if motion is not None:
+            motion_law(motion, None, f"motion of base '{name}'")
+            if motion.shape != (len(GROUPS[group]),):
+                raise ModelError(
+                    f"motion of base '{name}' has the shape {motion.shape}; the group {group} needs ({len(GROUPS[group])},)."
+                )
+        drawn = _drawn(shapes, name)
         self._base = (role, group, motion)
-        self._bodies.insert(0, _Body(name, None, None, mass, com, inertia, position, rotation, tuple(shapes)))
+        self._bodies.insert(0, _Body(name, None, None, mass, com, inertia, position, rotation, drawn))
 
     def body(
         self,
@@ -157,18 +169,23 @@ class Builder:
         - `position` [m] and `rotation` (3x3 matrix or quaternion w, x, y, z) of the joint frame in the parent.
         - `shapes`: shapes that a viewer draws.
         """
+        a_name(name, "name of a body")
+        if not isinstance(parent, str | Site):
+            raise ModelError(f"parent of body '{name}' = {shown(parent)}; it must be the name of a body, or a site.")
         if not isinstance(joint, Joint):
-            raise ModelError(f"joint of body '{name}' = {joint!r}; it must be a joint, e.g. Revolute((0, 0, 1)).")
+            raise ModelError(f"joint of body '{name}' = {shown(joint)}; it must be a joint, e.g. Revolute((0, 0, 1)).")
+        if joint.name is not None:
+            a_name(joint.name, f"name of the joint of body '{name}'")
         if isinstance(joint, Rod):
             RodPlan(joint.name or name, joint)  # only for its checks
-        self._bodies.append(_Body(name, parent, joint, mass, com, inertia, position, rotation, tuple(shapes)))
+        self._bodies.append(_Body(name, parent, joint, mass, com, inertia, position, rotation, _drawn(shapes, name)))
 
     def add(self, *elements: Element) -> None:
         """Attaches elements: loads, springs, controllers, tendons, constraints, contacts, sensors, or your own."""
         for element in elements:
             if not isinstance(element, Element):
                 raise ModelError(
-                    f"{element!r} cannot be added; it must be an element, e.g. Load('body', (0, 0, -1.0))."
+                    f"{shown(element)} cannot be added; it must be an element, e.g. Load('body', (0, 0, -1.0))."
                 )
             self._elements.append(element)
 
@@ -196,6 +213,10 @@ class Builder:
         if self._base is None:
             raise ModelError(f"system '{self.name}' has no base: call base() first.")
         expanded = self._expand()
+        if len(expanded.bodies) > LARGEST:  # tables of which body carries which grow with the square of their number
+            raise ModelError(
+                f"system '{self.name}' has {len(expanded.bodies)} bodies, nodes of rods included; at most {LARGEST} can be."
+            )
         bodies = checks.depth_first(expanded.bodies)
         role, group, motion = self._base
         order = [b.name for b in bodies]
@@ -241,7 +262,9 @@ class Builder:
             shapes=tuple(b.shapes for b in bodies),
         )
         sections = {
-            x: f"the section of the rod '{plan.name}' at '{x}'" for plan, _, nodes in expanded.rods for x in nodes
+            x: f"the section of the rod '{plan.name}' at X = {s * plan.length:.3g} m"
+            for plan, _, nodes in expanded.rods
+            for x, s in zip(nodes, plan.nodes)
         }
         inertials = self._inertials(bodies, sections, topology, labels, elements, table, expanded.frames)
         mass, com, inertia = inertials
@@ -366,6 +389,7 @@ class Builder:
             if is_traced(own) or own != 0:
                 inert.append(int(top.moving[top.rate_link[rate] - 1]) + 1)
         checks.masses(top, labels, mass, inert, complain)
+        checks.point_mass(top, labels, com, inertia, inert)
         if complaints:
             sentence = f"system '{self.name}' is not physical: {' '.join(complaints)}"
             warnings.warn(sentence, UndulaWarning, stacklevel=3)
@@ -421,7 +445,9 @@ def _named(elements: Sequence[Element]) -> list[Element]:
     taken = {e.name for e in elements if e.name is not None}
     out = []
     for e in elements:
-        if e.name is None:
+        if e.name is not None:
+            a_name(e.name, f"name of a {e.family().replace('_', ' ')}")
+        else:
             family = e.family()
             while True:
                 counts[family] += 1
@@ -453,7 +479,18 @@ def _start(system: System) -> Any:
 
 
 def _names(coordinates: str | Sequence[str]) -> tuple[str, ...]:
-    return (coordinates,) if isinstance(coordinates, str) else tuple(coordinates)
+    if isinstance(coordinates, str):
+        return (coordinates,)
+    instance(coordinates, Sequence, "coordinates", "names of coordinates")
+    if not coordinates:
+        raise ModelError(f"coordinates = {shown(coordinates)}; at least one must be named.")
+    return tuple(a_name(x, "name of a coordinate") for x in coordinates)
+
+
+def _drawn(shapes: Any, name: str) -> tuple[Shape, ...]:
+    """The shapes of a body, checked."""
+    given = instance(shapes, list | tuple, f"shapes of body '{name}'", "a sequence of un.Shape")
+    return tuple(instance(x, Shape, f"a shape of body '{name}'", "an un.Shape") for x in given)
 
 
 def _placed(name: str, position: Any, rotation: Any) -> tuple[Any, Any]:

@@ -6,9 +6,9 @@ from typing import Any
 import jax.numpy as jnp
 import numpy as np
 
-from undula.core.errors import ModelError, as_vector, is_traced
+from undula.core.errors import ModelError, as_vector, is_traced, numbers
 from undula.model.labels import Labels
-from undula.model.topology import Topology
+from undula.model.topology import GROUPS, Topology
 
 TOLERANCE = 1e-9  # relative, for symmetry and the triangle inequality of inertias
 
@@ -71,14 +71,14 @@ def inertial(
     m = as_vector(mass, 0, f"mass of {owner}")
     c = as_vector(com, 3, f"com of {owner}")
     what = f"inertia of {owner}"
-    shape = inertia.shape if is_traced(inertia) else (len(inertia),) if _has_tracers(inertia) else np.shape(inertia)
+    shape = inertia.shape if is_traced(inertia) else (len(inertia),) if _has_tracers(inertia) else _shape(inertia, what)
     if shape == ():
         I = as_vector(inertia, 0, what) * np.eye(3)
     elif shape == (3,):
         values = as_vector(inertia, 3, what)
         I = jnp.diag(values) if is_traced(values) else np.diag(values)
     elif shape == (3, 3):
-        I = jnp.asarray(inertia, dtype=float) if is_traced(inertia) else np.asarray(inertia, dtype=float)
+        I = jnp.asarray(inertia, dtype=float) if is_traced(inertia) else numbers(inertia, what)
     else:
         raise ModelError(f"{what} has the shape {shape}; it must be a number, 3 values or a 3x3 matrix.")
     if not is_traced(m) and m < 0:
@@ -88,6 +88,10 @@ def inertial(
         if complaint:
             (complain if np.all(np.isfinite(I)) else refuse)(f"{what} {complaint}")
     return m, c, I
+
+
+def _shape(value: Any, what: str) -> tuple[int, ...]:
+    return numbers(value, what).shape
 
 
 def _has_tracers(value: Any) -> bool:
@@ -106,7 +110,15 @@ def inertia_complaint(I: np.ndarray) -> str | None:
     if low < -TOLERANCE * scale:
         return f"has the {moments}; none may be negative."
     if high > low + mid + TOLERANCE * scale:
-        return f"has the {moments}, which violate the triangle inequality: the largest may not exceed the sum of the others."
+        planar = (
+            "; for a planar motion about that axis, give another axis the same moment"
+            if mid <= TOLERANCE * high
+            else ""
+        )
+        return (
+            f"has the {moments}, which violate the triangle inequality: the largest may not exceed the sum of the others"
+            f"{planar}."
+        )
     return None
 
 
@@ -132,3 +144,15 @@ def masses(
         complain(f"{', '.join(bare)} but its mass, with all that it carries, is 0 kg; it must be positive.")
     if top.base_role == "free" and total[0] <= 0:
         raise ModelError(f"the free base '{labels.bodies[0]}' has the mass {total[0]:g} kg; it must be positive.")
+
+
+def point_mass(top: Topology, labels: Labels, com: np.ndarray, inertia: np.ndarray, inert: Sequence[int]) -> None:
+    """Rejects a single free body that can turn but has no inertia about some of its axes."""
+    turns = [k - 3 for k in GROUPS[top.base_group] if k >= 3]
+    if top.base_role != "free" or top.link_count > 1 or inert or not turns or is_traced(com) or is_traced(inertia):
+        return
+    if len(labels.bodies) == 1 and np.linalg.eigvalsh(np.asarray(inertia)[0][np.ix_(turns, turns)])[0] <= 0:
+        raise ModelError(
+            f"inertia of the free base '{labels.bodies[0]}' = {np.asarray(inertia)[0].tolist()} kg m^2; it must be positive "
+            "about all axes that it turns about: give it an inertia, or a group without rotations such as R3."
+        )

@@ -7,7 +7,7 @@ import jax
 import numpy as np
 
 from undula.core.arrays import eye, zeros
-from undula.core.errors import ModelError
+from undula.core.errors import ModelError, UndulaError, reason
 from undula.elements.along import Along, SectionView
 from undula.elements.element import Element
 from undula.elements.force import ForceModel
@@ -59,15 +59,15 @@ def check_force(element: ForceModel, does: tuple[str, ...], nv: int, rod: Any, w
     shapes["energy_density"] = [()]
     derived = {"energy"} if "energy_density" in does else set()
     for name in sorted((shapes.keys() & set(does)) - derived, key=lambda name: (name != "energy_density", name)):
-        found = _returned(getattr(element, name), views.get(name, at))
+        found = _returned(getattr(element, name), f"{name} of {what}", views.get(name, at))
         parts = found if name == "wrench" and isinstance(found, dict) else {"": found}
         for part, value in parts.items():
             _must_be(value, shapes[name], f"{name} of {what}" + (f", component '{part}'," if part else ""))
     if "inertia" in does:
         own = (views["tabulated"],) if isinstance(element, Along) else ()
-        _must_be(_returned(element.inertia, *own), inertia, f"inertia of {what}")
+        _must_be(_returned(element.inertia, f"inertia of {what}", *own), inertia, f"inertia of {what}")
     if "field" in does:
-        _must_be(_returned(element.field, at.t), [(3,)], f"field of {what}")
+        _must_be(_returned(element.field, f"field of {what}", at.t), [(3,)], f"field of {what}")
     _check_memory(element, does, at, what)
     _check_observables(element, does, views.get("energy", at), what)
 
@@ -108,9 +108,42 @@ def check_rows(element: RowModel, nv: int, what: str) -> None:
         sites = tuple(s._replace(V=V, W=W) for s, (V, W) in zip(at.sites, moving[0]))
         return element.gap(at._replace(sites=sites, v=moving[1]))
 
-    jaxpr = jax.make_jaxpr(gap)((tuple((s.V, s.W) for s in at.sites), at.v)).jaxpr
+    moving = tuple((s.V, s.W) for s in at.sites), at.v
+    _vector(_returned(gap, f"gap of {what}", moving), f"gap of {what}")
+    jaxpr = jax.make_jaxpr(gap)(moving).jaxpr
     if _uses(jaxpr, set(jaxpr.invars)):
         raise ModelError(f"gap of {what} depends on velocities; rows that do belong into its method `rows`.")
+
+
+def row_shapes(element: RowModel, nv: int, what: str) -> tuple[int, int]:
+    """Numbers of gaps and of rows of a row model; refuses methods that cannot be computed or return no vectors."""
+    at = some_view(element, nv)
+    parts = ((method, f"{method.__name__} of {what}") for method in (element.gap, element.rows))
+    gaps, rows = (_vector(_returned(method, words, at), words) for method, words in parts)
+    return gaps, rows
+
+
+def _vector(value: Any, what: str) -> int:
+    """The length of a vector, refused if it is something else."""
+    shape = getattr(value, "shape", None)
+    if shape is None or len(shape) != 1:
+        found = "is missing: the method returns nothing" if value is None else f"has the shape {shape}"
+        raise ModelError(f"{what} {found}; it must be a vector of JAX, one entry per row.")
+    return shape[0]
+
+
+def check_touch(element: RowModel, nv: int, what: str) -> None:
+    """Refuses contact points, and laws of contact, whose methods return other shapes than they must."""
+    at, k, law = some_view(element, nv), element.slots, element.law
+    found = _returned(element.touch, f"touch of {what}", at)
+    for name, shape in (("gap", (k,)), ("normal", (k, 3)), ("point", (k, 3)), ("radius", (k,))):
+        _must_be(getattr(found, name, None), [shape], f"{name} of {what}")
+    zero, one = zeros(3), zeros(())
+    rows, words = law.rows, f"the law of {what}"
+    given = _returned(law.directions, f"directions of {words}", zero, eye(3), one, zero)
+    _must_be(given, [(rows, 6)], f"directions of {words}")
+    projected = _returned(law.project, f"project of {words}", zeros(rows), one)
+    _must_be(projected, [(rows,)], f"project of {words}")
 
 
 def check_recorded(element: RowModel, does: tuple[str, ...], nv: int, rows: int, what: str) -> None:
@@ -153,14 +186,14 @@ def _check_memory(element: Element, does: tuple[str, ...], at: View, what: str) 
     wanted = jax.tree.map(np.shape, at.z)
     for name, more in (("rate", ()), ("update", (zeros(()),)), ("settle", ())):
         if name in does:
-            found = jax.tree.map(np.shape, _returned(getattr(element, name), at, *more))
+            found = jax.tree.map(np.shape, _returned(getattr(element, name), f"{name} of {what}", at, *more))
             if found != wanted:
                 raise ModelError(f"{name} of {what} has the shape {found}; that of its internal state is {wanted}.")
 
 
 def _check_observables(element: Element, does: tuple[str, ...], at: Any, what: str) -> None:
     names = {x.name for x in element.observables}
-    found = set(_returned(element.observe, at)) if "observe" in does else set()
+    found = set(_returned(element.observe, f"observe of {what}", at)) if "observe" in does else set()
     integrated = {x.name for x in element.observables if x.integral in found}  # they need not be returned
     if names != found | integrated:
         listed, given = (", ".join(sorted(x)) or "none" for x in (names, found))
@@ -174,13 +207,23 @@ def _abstract(method: Callable[..., Any], *args: Any) -> Any:
     return eqx.filter_eval_shape(method, *args)
 
 
-def _returned(method: Callable[..., Any], *args: Any) -> Any:
-    return _abstract(method, *args)  # the element's own arrays are traced, too
+def _returned(method: Callable[..., Any], what: str, *args: Any) -> Any:
+    """The shapes that a method returns; refuses one that cannot be computed."""
+    try:
+        return _abstract(method, *args)  # the element's own arrays are traced, too
+    except UndulaError:
+        raise
+    except Exception as error:
+        raise ModelError(f"{what} cannot be computed: {reason(error)}.") from error
 
 
 def _must_be(value: Any, shapes: Shapes, what: str) -> None:
     shape = getattr(value, "shape", None)
     if shape not in shapes:
         allowed = " or ".join(str(x) for x in shapes)
-        found = "is missing: the method returns nothing" if value is None else f"has the shape {shape}"
+        found = f"has the shape {shape}"
+        if value is None:
+            found = "is missing: the method returns nothing"
+        elif shape is None:
+            found = f"is a {type(value).__name__}, which is no array of JAX (use jnp.stack or jnp.asarray)"
         raise ModelError(f"{what} {found}; it must be {allowed}.")

@@ -6,13 +6,13 @@ from typing import Any
 
 import numpy as np
 
-from undula.core.errors import ModelError, as_vector, is_traced
+from undula.core.errors import ModelError, as_vector, instance, is_traced, names_of, one_of, shown
 from undula.elements.actuator import Actuator, actuator_of
 from undula.joints.fixed import Fixed
 from undula.joints.joint import ROLES, Joint, Mimic
 from undula.joints.rod.plan import RodPlan
 from undula.laws.combine import stack
-from undula.laws.law import Law
+from undula.laws.law import Law, motion_law
 from undula.model import checks
 from undula.model.system import Drive
 
@@ -39,6 +39,8 @@ class Coordinates:
         self._indivisible: set[str] = set()
         followers: list[tuple[int, str, Any]] = []
         for name, joint in zip(joint_names, joints):
+            if joint.mimic is not None:
+                instance(joint.mimic, Mimic, f"mimic of joint '{name}'", "un.joints.Mimic(leader, multiplier)")
             if joint.mimic is not None or isinstance(joint, Fixed):
                 _refuse_idle_options(name, joint)
             if joint.mimic is not None:
@@ -82,18 +84,26 @@ class Coordinates:
                 if what != "rest" and not is_traced(v) and v < 0:
                     raise ModelError(f"{what} of joint '{name}' = {v} is negative.")
             getattr(self, what).extend(values)
-        lower, upper = (each(x, kind.dof, f"limits of joint '{name}'") for x in joint.limits)
-        for lo, up in zip(lower, upper):
-            if not lo <= up:
-                raise ModelError(
-                    f"limits of joint '{name}' = ({lo}, {up}); the lower one must not exceed the upper one."
-                )
-        self.lower += [float(x) for x in lower]
-        self.upper += [float(x) for x in upper]
+        self._limit(joint, kind.dof, f"limits of joint '{name}'")
         if joint.motion is not None:
             self._laws.append(("driven", names, joint.motion))
         if joint.effort is not None:
             self._laws.append(("forced", names, joint.effort))
+
+    def _limit(self, joint: Joint, count: int, what: str) -> None:
+        """Adds the limits of the coordinates of a joint."""
+        given = joint.limits
+        if not isinstance(given, list | tuple | np.ndarray) or len(given) != 2:
+            raise ModelError(f"{what} = {shown(given)}; it must be a pair (lower, upper).")
+        lower, upper = (each(x, count, what) for x in given)
+        for lo, up in zip(lower, upper):
+            for x in (lo, up):
+                if isinstance(x, str | bool) or np.ndim(x) or not np.isreal(x):
+                    raise ModelError(f"{what} = {shown(given)}; its entries must be numbers.")
+            if not lo <= up:
+                raise ModelError(f"{what} = ({lo}, {up}); the lower one must not exceed the upper one.")
+        self.lower += [float(x) for x in lower]
+        self.upper += [float(x) for x in upper]
 
     def _add_rod(self, plan: RodPlan) -> None:
         """Adds the coordinates of a rod, whose stiffness and damping are not those of joints."""
@@ -104,9 +114,7 @@ class Coordinates:
         self.roles += each("driven" if rod.strain else rod.role, plan.count, f"role of the rod '{plan.name}'")
         for values in (self.stiffness, self.damping, self.rest, self.armature):
             values += [0.0] * plan.count
-        lower, upper = (each(x, plan.count, f"limits of the rod '{plan.name}'") for x in rod.limits)
-        self.lower += [float(x) for x in lower]
-        self.upper += [float(x) for x in upper]
+        self._limit(rod, plan.count, f"limits of the rod '{plan.name}'")
         motion = plan.law or rod.motion
         for role, law in (("driven", motion), ("forced", rod.effort)):
             if law is not None:
@@ -118,10 +126,7 @@ class Coordinates:
         Scalar motion laws of the same form are merged into one vector law.
         """
         for k, role in enumerate(self.roles):
-            if role not in ROLES:
-                raise ModelError(
-                    f"role of coordinate '{self.names[k]}' = {role!r}; it must be one of {', '.join(ROLES)}."
-                )
+            one_of(role, ROLES, f"role of coordinate '{self.names[k]}'")
         drives: list[Drive] = []
         actuators: list[Actuator] = []
         single: list[tuple[int, Law]] = []
@@ -131,8 +136,8 @@ class Coordinates:
                 for name in names:
                     self._take(name, role, has_law)
                 continue
-            if role == "driven" and not isinstance(law, Law):
-                raise ModelError(f"the law of {', '.join(names)} = {law!r} is not a motion law.")
+            if role == "driven":
+                motion_law(law, None, f"the law of {', '.join(names)}")
             which = [self._take(name, role, has_law) for name in names]
             shape = law.shape if isinstance(law, Law) else ()
             if shape not in ((), (len(which),)):
@@ -175,6 +180,7 @@ class Coordinates:
 
 def _multipliers(name: str, mimic: Mimic) -> list[Any]:
     """One multiplier per leader of a mimic joint, checked."""
+    names_of(mimic.leader, f"leader of the mimic joint '{name}'")
     count = len(mimic.leaders)
     if not count or len(set(mimic.leaders)) < count:
         raise ModelError(f"joint '{name}' mimics {mimic.leaders}; its leaders must be different coordinates.")
@@ -197,7 +203,7 @@ def _refuse_idle_options(name: str, joint: Joint) -> None:
         if value is not default and (is_traced(value) or np.any(np.asarray(value != default))):
             kind = "a mimic" if joint.mimic is not None else "fixed"
             raise ModelError(
-                f"joint '{name}' is {kind} and has no coordinate, so its {what} = {value!r} has no effect."
+                f"joint '{name}' is {kind} and has no coordinate, so its {what} = {shown(value)} has no effect."
             )
     if joint.limits != (-math.inf, math.inf):
         raise ModelError(f"joint '{name}' has no coordinate, so its limits = {joint.limits} have no effect.")
@@ -205,7 +211,7 @@ def _refuse_idle_options(name: str, joint: Joint) -> None:
 
 def each(value: Any, count: int, what: str) -> list[Any]:
     """One value per coordinate, from one value or as many as there are coordinates."""
-    if isinstance(value, str) or not hasattr(value, "__len__") or getattr(value, "ndim", 1) == 0:
+    if isinstance(value, str | bytes) or not hasattr(value, "__len__") or getattr(value, "ndim", 1) == 0:
         return [value] * count
     if len(value) != count:
         raise ModelError(f"{what} has {len(value)} values; it must have 1 or {count}.")

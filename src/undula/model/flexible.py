@@ -11,7 +11,7 @@ from typing import Any
 import jax.numpy as jnp
 import numpy as np
 
-from undula.core.errors import ModelError, is_traced
+from undula.core.errors import ModelError, is_traced, numbers, shown
 from undula.core.shapes import Shape
 from undula.elements.site import Site
 from undula.joints.fixed import Fixed
@@ -60,23 +60,22 @@ def add_flexible(
 
     The names of the modal coordinates, `name.mode1`, ...; the points are the bodies `name.node1`, ...
     """
-    X, field = (np.asarray(x, dtype=float) for x in (positions, modes))
-    m = masses if is_traced(masses) else np.asarray(masses, dtype=float)
+    X, field = (numbers(x, f"{what} of '{name}'") for x, what in ((positions, "positions"), (modes, "modes")))
+    m = masses if is_traced(masses) else numbers(masses, f"masses of '{name}'")
     if X.ndim != 2 or X.shape[1] != 3 or not len(X):
         raise ModelError(f"positions of '{name}' have the shape {X.shape}; it must be (N, 3).")
     if m.shape != X.shape[:1] or not (is_traced(m) or np.all(m > 0)):
         raise ModelError(f"masses of '{name}' must be {len(X)} positive numbers, one per position.")
     if field.ndim != 3 or field.shape[1:] != X.shape:
         raise ModelError(f"modes of '{name}' have the shape {field.shape}; it must be (M, {len(X)}, 3).")
-    turns = np.zeros_like(field) if rotations is None else np.asarray(rotations, dtype=float)
+    turns = np.zeros_like(field) if rotations is None else numbers(rotations, f"rotations of '{name}'")
     if turns.shape != field.shape:
         raise ModelError(
             f"rotations of '{name}' have the shape {turns.shape}; it must be that of the modes, {field.shape}."
         )
     sizes = np.linalg.norm(field, axis=2)
-    numbers = (X, field, turns) if is_traced(m) else (X, m, field, turns)
-    if not all(np.all(np.isfinite(x)) for x in numbers) or sizes.max(1, initial=0.0).min(initial=1.0) == 0:
-        raise ModelError(f"positions, masses and modes of '{name}' must be finite, and no mode may be zero.")
+    if sizes.max(1, initial=0.0).min(initial=1.0) == 0:
+        raise ModelError(f"modes of '{name}' contain one that is zero.")
     if (section is None) != (length is None):
         raise ModelError(f"'{name}' has a section without a length, or a length without a section; give both.")
     count = len(field)
@@ -148,7 +147,7 @@ def _followers(kind: Any, names: Sequence[str], field: np.ndarray, unit: np.ndar
 def _per_mode(value: Any, count: int, what: str) -> Any:
     if any(is_traced(x) for x in (value if isinstance(value, list | tuple) else [value])):
         return jnp.broadcast_to(jnp.asarray(value, dtype=float), (count,))
-    out = np.asarray(value, dtype=float)
-    if out.shape not in ((), (count,)) or not np.all(np.isfinite(out)) or out.min(initial=0.0) < 0:
-        raise ModelError(f"{what} = {value}; it must be one number or {count}, none negative.")
+    out = numbers(value, what)
+    if out.shape not in ((), (count,)) or out.min(initial=0.0) < 0:
+        raise ModelError(f"{what} = {shown(value)}; it must be one number or {count}, none negative.")
     return np.broadcast_to(out, (count,))

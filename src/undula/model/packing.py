@@ -11,14 +11,21 @@ import jax.numpy as jnp
 import numpy as np
 
 from undula.core.arrays import known, namespace, stacked
-from undula.core.errors import ModelError
+from undula.core.errors import ModelError, shown
 from undula.elements.along import Along
 from undula.elements.element import Element, changed, defined
 from undula.elements.force import ACCOUNTS, ForceModel
 from undula.elements.row import RowModel
 from undula.elements.site import Found
 from undula.elements.switching import Switching
-from undula.model.contracts import check_force, check_found, check_recorded, check_rows, some_view
+from undula.model.contracts import (
+    check_force,
+    check_found,
+    check_recorded,
+    check_rows,
+    check_touch,
+    row_shapes,
+)
 from undula.model.sites import PackedSite, PlannedRod, pack_sites, resolve
 
 
@@ -191,7 +198,9 @@ def _check(member: _Member, model: Model) -> None:
         check_found(element, member.does, what)
         if "gap" in member.does:
             check_rows(element, len(model.coordinates), what)
-        if member.kind != "unilateral":
+        if member.kind == "unilateral":
+            check_touch(element, len(model.coordinates), what)
+        else:
             check_recorded(element, member.does, len(model.coordinates), len(member.rows), what)
 
 
@@ -246,7 +255,7 @@ def anonymous(element: Element) -> Any:
     for leaf in jax.tree.leaves(form):
         if not isinstance(leaf, jax.Array | np.ndarray | np.generic | float | int):
             raise ModelError(
-                f"{_words(element)} has a field {leaf!r} that is not a number; mark it static: equinox.field(static=True)."
+                f"{_words(element)} has a field {shown(leaf)} that is not a number; mark it static: equinox.field(static=True)."
             )
     return form
 
@@ -269,7 +278,7 @@ def _kind(element: Element) -> tuple[str, tuple[str, ...]]:
     if isinstance(element, RowModel):
         kind = "unilateral" if element.slots else "ideal" if element.law is None else "slip"
         return kind, defined(element, RowModel)
-    raise ModelError(f"{element!r} is neither a force model nor a row model.")
+    raise ModelError(f"{shown(element)} is neither a force model nor a row model.")
 
 
 def _coordinates(element: Element, model: Model, what: str) -> tuple[int, ...]:
@@ -282,8 +291,7 @@ def _coordinates(element: Element, model: Model, what: str) -> tuple[int, ...]:
 
 def _rows(element: Any, nv: int, what: str) -> tuple[tuple[str, ...], int]:
     """Labels of the rows, and how many of them are rates of gaps."""
-    at = some_view(element, nv)
-    gaps, rows = (eqx.filter_eval_shape(method, at).shape[0] for method in (element.gap, element.rows))
+    gaps, rows = row_shapes(element, nv, what)
     count = gaps + rows
     if count == 0:
         raise ModelError(f"{what} has no rows: it must define gap or rows.")

@@ -9,6 +9,7 @@ import numpy as np
 from jaxtyping import Float
 
 from undula.core.arrays import Array
+from undula.model.arguments import checked
 from undula.model.inertia import Blocks, Rigid
 from undula.model.links import Links, link_inertias, links_of
 from undula.model.packing import Group
@@ -46,6 +47,7 @@ class Prepared(eqx.Module):
         return [(g, s) for g, s in zip(self.system.groups, self.sites) if g.kind == kind]
 
 
+@checked
 def prepare(system: System) -> Prepared:
     """Merges bodies into links and places everything on them. Done once, outside time loops."""
     links = links_of(system)

@@ -8,8 +8,8 @@ import equinox as eqx
 import numpy as np
 from jaxtyping import Float
 
-from undula.core.arrays import Array, as_array, namespace, ones, stacked, zeros
-from undula.core.errors import UndulaError, as_vector, is_traced
+from undula.core.arrays import Array, any_traced, as_array, namespace, ones, stacked, zeros
+from undula.core.errors import UndulaError, a_name, as_vector, instance, is_traced, names_of, numbers, real, shown
 from undula.laws.law import Law
 
 
@@ -99,7 +99,7 @@ def choice_of(
         nothing = zeros(len(coordinates)), zeros(())
         return ones(len(rows)), Choice(*nothing, None, None, None, None, True)
     if not isinstance(rule, Least):
-        raise UndulaError(f"rule = {rule!r}; it must be a rule of un.reactions, e.g. Least(efforts=1.0).")
+        raise UndulaError(f"rule = {shown(rule)}; it must be a rule of un.reactions, e.g. Least(efforts=1.0).")
     weights = _by_name(rule.reactions, rows, 1.0, "reactions", "row")
     efforts = _by_name(rule.efforts, coordinates, 0.0, "efforts", "coordinate")
     for name, x in zip(coordinates, np.broadcast_to(held, len(coordinates))):
@@ -117,10 +117,10 @@ def choice_of(
     if rule.margin is not None:
         margin = _by_name(rule.margin, rows, np.inf, "margin", "row")
         if not is_traced(margin) and not np.all(np.asarray(margin) > 0):
-            raise UndulaError(f"margin = {rule.margin!r}; admissible reactions must be positive.")
+            raise UndulaError(f"margin = {shown(rule.margin)}; admissible reactions must be positive.")
     wanted = rule.wanted
     if wanted is not None and not isinstance(wanted, Law):
-        wanted = as_array(wanted)
+        wanted = as_array(wanted) if any_traced(wanted) else numbers(wanted, "wanted")
     shape = None if wanted is None else wanted.shape
     if shape not in (None, (len(rows),)):
         raise UndulaError(f"wanted has the shape {shape}; it must be ({len(rows)},), one number per row.")
@@ -129,6 +129,7 @@ def choice_of(
 
 def rows_named(name: str, rows: tuple[str, ...], what: str) -> list[int]:
     """Indices of the row of this name, or of all rows of the constraint of this name."""
+    a_name(name, f"the name of a row in {what}")
     which = [k for k, row in enumerate(rows) if row == name or row.startswith(f"{name}.")]
     if not which:
         raise UndulaError(f"{what} names '{name}'; the rows that hold are {', '.join(rows) or '(none)'}.")
@@ -136,14 +137,14 @@ def rows_named(name: str, rows: tuple[str, ...], what: str) -> list[int]:
 
 
 def _not_negative(what: str, x: Any) -> None:
-    if not is_traced(x) and not np.all(np.asarray(x) >= 0):
+    if not is_traced(x) and not np.all(numbers(x, what) >= 0):
         raise UndulaError(f"{what} = {np.asarray(x).tolist()}; weights must be numbers of at least 0.")
 
 
 def _by_name(value: Any, names: tuple[str, ...], rest: float, what: str, kind: str) -> Array:
     """One number per name, from a number or a dictionary."""
     if not isinstance(value, dict):
-        number = as_array(value)
+        number = as_array(real(value, what))
         number = namespace(number).broadcast_to(number, (len(names),))
         _not_negative(what, number)
         return number
@@ -162,24 +163,27 @@ def _limits(limits: Sequence[Any], rows: tuple[str, ...]) -> tuple[Array | None,
     """The limits as G reactions <= h."""
     G: list[Any] = []
     h: list[Any] = []
-    for x in limits:
+    for x in instance(limits, list | tuple, "limits", "a sequence of Bounds and Cones"):
         if isinstance(x, Bound):
+            for end in (x.low, x.high):
+                if not (isinstance(end, float) and np.isinf(end)):
+                    real(end, f"a limit of the bound on {shown(x.rows)}")
             if not x.low < x.high:
                 raise UndulaError(
-                    f"low = {x.low}, high = {x.high} of the bound on {x.rows!r}; low must be less than high."
+                    f"low = {x.low}, high = {x.high} of the bound on {shown(x.rows)}; low must be less than high."
                 )
-            for name in (x.rows,) if isinstance(x.rows, str) else x.rows:
+            for name in names_of(x.rows, "rows of a bound"):
                 for k in rows_named(name, rows, "a bound"):
                     for sign, end in ((1.0, x.high), (-1.0, -x.low)):
                         if end < np.inf:
                             G.append(sign * np.eye(len(rows))[k])
                             h.append(end)
         elif isinstance(x, Cone):
-            names = (x.sideways,) if isinstance(x.sideways, str) else tuple(x.sideways)
+            names = names_of(x.sideways, "rows sideways of a cone")
             at = [rows_named(name, rows, "a cone") for name in (x.normal, *names)]
             if len(names) not in (1, 2) or any(len(k) != 1 for k in at):
                 raise UndulaError(f"the cone on '{x.normal}' must have one normal row and one or two rows sideways.")
-            _not_negative(f"mu of the cone on '{x.normal}'", x.mu)
+            real(x.mu, f"mu of the cone on '{x.normal}'", low=0.0)
             normal = np.eye(len(rows))[at[0][0]]
             across = [np.eye(len(rows))[k[0]] for k in at[1:]]
             angles = np.pi * np.arange(2) if len(across) == 1 else 2 * np.pi * np.arange(SIDES) / SIDES
@@ -191,7 +195,7 @@ def _limits(limits: Sequence[Any], rows: tuple[str, ...]) -> tuple[Array | None,
             G.append(-normal)
             h.append(0.0)
         else:
-            raise UndulaError(f"limits contains {x!r}; it must contain Bounds and Cones.")
+            raise UndulaError(f"limits contains {shown(x)}; it must contain Bounds and Cones.")
     if not G:
         return None, None
     return stacked(G), stacked(h)

@@ -8,13 +8,14 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float
 
-from undula.core.arrays import Array, as_array, known, on_device, ones, stacked, with_entry, zeros
-from undula.core.errors import UndulaError, is_traced
+from undula.core.arrays import Array, known, on_device, ones, stacked, with_entry, zeros
+from undula.core.errors import UndulaError, a_name, is_traced, names_of, not_negative, positive, shown
 from undula.elements.element import Element, changed
 from undula.joints.rod.group import RodGroup
 from undula.joints.rod.pieces import refuse_overwound
 from undula.lie import se3, so3
 from undula.model.labels import Labels
+from undula.model.numbers import check_replaced, checked_array
 from undula.model.packing import Group, Switch, member
 from undula.model.reactions import Choice, Least, choice_of
 from undula.model.state import State, configuration
@@ -170,21 +171,27 @@ class System(eqx.Module):
                     f"'{name}' has no parameter {key}; its parameters are {', '.join(known) or '(none)'}."
                 )
             old = getattr(form, key)
-            new = as_array(value) if isinstance(old, jax.Array | np.ndarray) else value
+            numeric = isinstance(old, jax.Array | np.ndarray)
+            new = checked_array(value, f"{key} of '{name}'") if numeric else value
             structure: Any = jax.tree.structure(new)
             if structure != jax.tree.structure(old):
                 raise UndulaError(
-                    f"{key} of '{name}' = {value!r}; it must have the same form as now: {member(old, k)}."
+                    f"{key} of '{name}' = {shown(value)}; it must have the same form as now: {member(old, k)}."
                 )
             for a, b in zip(jax.tree.leaves(old), jax.tree.leaves(new)):
                 if np.shape(b) != np.shape(a)[1:]:
                     raise UndulaError(f"{key} of '{name}' has the shape {np.shape(b)}; it must be {np.shape(a)[1:]}.")
+            if numeric and key in form.not_negative:
+                not_negative(new, f"{key} of '{name}'")
+            if numeric and key in form.positive:
+                positive(new, f"{key} of '{name}'")
             form = changed(form, **{key: jax.tree.map(lambda a, b: with_entry(a, k, b), old, new)})
         groups = list(self.groups)
         groups[group] = changed(groups[group], form=on_device(form))
         return changed(self, groups=tuple(groups))
 
     def _find(self, name: str) -> tuple[int, int]:
+        a_name(name, "name of an element")
         for g, (_, names) in enumerate(self.labels.elements):
             if name in names:
                 return g, names.index(name)
@@ -199,7 +206,7 @@ class System(eqx.Module):
         held = self.row_names[: len(self.reaction_weights)]
         mask = np.ones(len(held)) if self.mask is None else np.array(self.mask)
         for names, value in ((on, 1.0), (off, 0.0)):
-            for name in (names,) if isinstance(names, str) else names:
+            for name in () if isinstance(names, list | tuple) and not names else names_of(names, "rows to switch"):
                 which = [k for k, row in enumerate(held) if row == name or row.startswith(f"{name}.")]
                 if not which:
                     raise UndulaError(
@@ -267,7 +274,7 @@ class System(eqx.Module):
         if isinstance(values, dict):
             out: list[Any] = [0.0] * self.nv
             for name, value in values.items():
-                out[self.coordinate(name)] = value
+                out[self.coordinate(name)] = checked_array(value, f"{what} of '{name}'", ())
             return stacked(out) if out else zeros(0)
         return _array(values, self.nv, what)
 
@@ -282,11 +289,12 @@ class System(eqx.Module):
                     f"{key} is not a parameter of a system; the parameters are {', '.join(PARAMETERS)}; for those of attached "
                     "elements, such as gravity and springs, see replace_element."
                 )
-            old, new = getattr(self, key), as_array(value)
+            old, new = getattr(self, key), checked_array(value, key)
             if old is None:
                 raise UndulaError(f"the system '{self.name}' has no {key}; build it with one.")
             if new.shape != old.shape:
                 raise UndulaError(f"{key} has the shape {new.shape}; it must be {old.shape}.")
+            check_replaced(self.labels, key, new, old)
             changes[key] = new
         return changed(self, **on_device(changes))
 
@@ -310,8 +318,9 @@ PARAMETERS = (
 
 
 def _index(names: tuple[str, ...], name: str, what: str) -> int:
+    a_name(name, f"name of a {what}")
     if name not in names:
-        raise UndulaError(f"there is no {what} '{name}'; the names are {', '.join(names) or '(none)'}.")
+        raise UndulaError(f"there is no {what} {shown(name)}; the names are {', '.join(names) or '(none)'}.")
     return names.index(name)
 
 
@@ -326,7 +335,4 @@ def _unit(quaternion: Array) -> Array:
 
 
 def _array(value: Any, size: int, what: str) -> Array:
-    out = zeros(size) if value is None else as_array(value)
-    if out.shape != (size,):
-        raise UndulaError(f"{what} has the shape {out.shape}; it must be ({size},).")
-    return out
+    return zeros(size) if value is None else checked_array(value, what, (size,))

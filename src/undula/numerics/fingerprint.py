@@ -206,8 +206,13 @@ class Fingerprint:
             raise Unkeyable(f"{type(x).__module__}.{type(x).__qualname__}")
 
     def _function(self, f: types.FunctionType) -> None:
-        if _is_known(f.__module__) and "<" not in f.__qualname__ and f.__closure__ is None:
+        plain = f.__closure__ is None or hasattr(f, "program")
+        if _is_known(f.__module__) and "<" not in f.__qualname__ and plain:
             self.word("named", f.__module__, f.__qualname__)
+            return
+        if hasattr(f, "program"):  # a function that compiles itself
+            self.word("compiled")
+            self.value(f.program.function)
             return
         self.word("function")
         self._code(f.__code__)

@@ -236,6 +236,7 @@ class Program:
         one = Fingerprint()
         one.word(store.environment(), self.name, self.quick)
         try:
+            one.value(self.function)  # names alone do not tell lambdas or derivatives from each other
             one.arguments(self._bare(*arguments))
         except (Unkeyable, RecursionError, TypeError):
             return None

@@ -9,7 +9,7 @@ from uuid import uuid4
 
 import numpy as np
 
-from undula.core.errors import OutputError, UndulaError
+from undula.core.errors import OutputError, UndulaError, a_dataset, a_path
 from undula.record.checksum import checksum_line, is_damaged
 
 if TYPE_CHECKING:
@@ -26,6 +26,8 @@ def save(data: "xr.Dataset", path: str | os.PathLike) -> Path:
     Compression is lossless. The file appears under its name only once it is complete: a write that fails leaves nothing
     behind, and an older file of that name is untouched.
     """
+    a_dataset(data, "data")
+    a_path(path, "path")
     with replacing(path) as part:
         try:
             # HDF5 aborts the process if it cannot write to a file (a full disk), so it writes to memory, which takes no more
@@ -41,7 +43,7 @@ def load(path: str | os.PathLike) -> "xr.Dataset":
     """The samples in a result file, loaded into memory; the file is closed."""
     import xarray as xr
 
-    source = Path(path)
+    source = Path(a_path(path, "path"))
     try:
         if source.is_dir():
             raise UndulaError(f"cannot read {source}: it is a folder; give the name of a result file (.nc).")

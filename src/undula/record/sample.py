@@ -23,6 +23,7 @@ from undula.contact.carried import push, touch
 from undula.contact.record import ContactMemory
 from undula.lie import se3, so3
 from undula.lie.se3 import push_wrench
+from undula.model.arguments import checked
 from undula.model.packing import Group
 from undula.model.prepare import PlacedSite, Prepared, prepare
 from undula.model.state import Acceleration, State
@@ -88,8 +89,9 @@ class Sample(NamedTuple):
     contacts: ContactSample | None
 
 
+@checked
 @quickly_compiled(nameless=True)
-def sample(system: System, t: Any, state: State) -> Sample:
+def sample(system: System, state: State, t: Any = 0.0) -> Sample:
     """Motion, efforts, energies and powers at time t [s]; without contact forces, which only a run provides."""
     return sampled(prepare(system), t, state)
 

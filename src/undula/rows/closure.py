@@ -13,9 +13,9 @@ import numpy as np
 from jaxtyping import Float
 
 from undula.core.arrays import Array
-from undula.core.errors import ModelError, as_vector, is_traced
+from undula.core.errors import ModelError, as_vector, instance, is_traced, one_of, shown
 from undula.elements.row import RowModel
-from undula.elements.site import WORLD, Site, moved_site
+from undula.elements.site import WORLD, Site, moved_site, refuse_same
 from undula.elements.view import View
 from undula.lie import so3
 from undula.numerics.small import matmul, tmatvec
@@ -36,6 +36,17 @@ HOLDS: dict[str, tuple[str, ...]] = {
     "plane": ("z",),
 }
 COMPONENTS = ("x", "y", "z", "rx", "ry", "rz")
+
+
+def components_of(holds: Any, what: str, allowed: Sequence[str] = COMPONENTS) -> tuple[str, ...]:
+    """The components that a constraint holds: different ones, at least one."""
+    names = (holds,) if isinstance(holds, str) and holds in allowed else holds
+    if not isinstance(names, Sequence) or not names or len({*map(str, names)}) < len(names):
+        raise ModelError(f"{what} holds {shown(holds)}; it must be some of {', '.join(allowed)}, each once.")
+    for c in names:
+        if not isinstance(c, str) or c not in allowed:
+            raise ModelError(f"{what} holds {shown(c)}; it must be among {', '.join(allowed)}.")
+    return tuple(names)
 
 
 class Closure(RowModel):
@@ -76,15 +87,14 @@ class Closure(RowModel):
             moved_site(body, position, rotation, what),
             moved_site(other, other_position, other_rotation, what),
         )
+        refuse_same(self.sites, what)
         if kind is not None and holds is not None:
-            raise ModelError(f"the constraint '{name}' has the kind {kind!r} and holds {holds!r}; give one of them.")
+            raise ModelError(
+                f"the constraint '{name}' has the kind {shown(kind)} and holds {shown(holds)}; give one of them."
+            )
         kind = "fixed" if kind is None else kind
-        if kind not in HOLDS:
-            raise ModelError(f"kind of the constraint '{name}' = {kind!r}; it must be one of {', '.join(HOLDS)}.")
-        for c in holds or ():
-            if c not in COMPONENTS:
-                raise ModelError(f"the constraint '{name}' holds {c!r}; it must be among {', '.join(COMPONENTS)}.")
-        self.holds = HOLDS[kind] if holds is None else tuple(holds)
+        one_of(kind, HOLDS, f"kind of the constraint '{name}'")
+        self.holds = HOLDS[kind] if holds is None else components_of(holds, f"the constraint '{name}'")
         turns = as_vector(pitch, 0, f"pitch of the constraint '{name}'")
         if "thread" not in self.holds and (is_traced(turns) or turns != 0):
             raise ModelError(f"the constraint '{name}' has the pitch {pitch}; only helical ones have a pitch.")
@@ -149,11 +159,9 @@ class Latch(RowModel):
     ):
         self.name, self.coordinates = name, ()
         what = f"the constraint '{name}'"
+        instance(sees, list | tuple, f"sees of {what}", "a sequence of bodies or sites")
         self.sites = (moved_site(body, point, None, what), *(moved_site(x, (0.0, 0.0, 0.0), None, what) for x in sees))
-        for c in holds:
-            if c not in ("x", "y", "z", "rx", "ry", "rz"):
-                raise ModelError(f"the constraint '{name}' holds {c!r}; it must be among x, y, z, rx, ry, rz.")
-        self.holds = tuple(holds)
+        self.holds = components_of(holds, f"the constraint '{name}'")
 
     def start(self) -> Any:
         return np.zeros(3), np.eye(3)
@@ -193,6 +201,7 @@ class PointOnPlane(RowModel):
         self.name, self.coordinates = name, ()
         what = f"the constraint '{name}'"
         self.sites = moved_site(body, point, None, what), moved_site(other, origin, None, what)
+        refuse_same(self.sites, what)
         self.normal = direction(normal, f"normal of the constraint '{name}'")
 
     def gap(self, at: View) -> Float[Array, "1"]:

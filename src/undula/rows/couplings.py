@@ -5,7 +5,7 @@ from typing import Any
 from jaxtyping import Float
 
 from undula.core.arrays import Array
-from undula.core.errors import as_vector
+from undula.core.errors import ModelError, as_vector, names_of
 from undula.elements.row import RowModel
 from undula.elements.view import View
 from undula.rows.vectors import dot
@@ -18,7 +18,12 @@ class Coupling(RowModel):
     offset: Array
 
     def __init__(self, name: str, coordinates: tuple[str, ...], coefficients: Any, offset: float = 0.0):
-        self.name, self.sites, self.coordinates = name, (), tuple(coordinates)
+        self.name, self.sites = name, ()
+        self.coordinates = names_of(coordinates, f"coordinates of the coupling '{name}'")
+        if len({*self.coordinates}) < len(self.coordinates):
+            raise ModelError(
+                f"the coupling '{name}' has the coordinates {', '.join(self.coordinates)}; name each only once."
+            )
         self.coefficients = as_vector(coefficients, len(self.coordinates), f"coefficients of the coupling '{name}'")
         self.offset = as_vector(offset, 0, f"offset of the coupling '{name}'")
 

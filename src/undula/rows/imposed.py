@@ -8,15 +8,15 @@ import numpy as np
 from jaxtyping import Float
 
 from undula.core.arrays import Array
-from undula.core.errors import ModelError
+from undula.core.errors import ModelError, shown
 from undula.elements.row import RowModel
 from undula.elements.site import Site, as_site, moved_site
 from undula.elements.view import View
-from undula.laws.law import Law
+from undula.laws.law import Law, motion_law
 from undula.lie import so3
 from undula.numerics.pick import pick, spread
 from undula.numerics.small import matmul
-from undula.rows.closure import COMPONENTS
+from undula.rows.closure import COMPONENTS, components_of
 
 
 class PrescribedPoint(RowModel):
@@ -27,15 +27,15 @@ class PrescribedPoint(RowModel):
 
     def __init__(self, name: str, body: str | Site, motion: Law, point: Any = (0.0, 0.0, 0.0), holds: str = "xyz"):
         self.name, self.coordinates = name, ()
-        self.sites = (moved_site(body, point, None, f"the constraint '{name}'"),)
-        if not holds or any(c not in "xyz" for c in holds):
-            raise ModelError(f"the constraint '{name}' holds {holds!r}; it must be some of x, y, z.")
-        self.holds = tuple("xyz".index(c) for c in holds)
-        if motion.shape != (len(self.holds),):
+        if isinstance(body, Law):
             raise ModelError(
-                f"the motion of the constraint '{name}' has the shape {motion.shape}; it must be ({len(self.holds)},)."
+                f"the constraint '{name}' has the law {shown(body)} in the place of its body; the arguments are "
+                "(name, body, motion, point)."
             )
-        self.motion = motion
+        self.sites = (moved_site(body, point, None, f"the constraint '{name}'"),)
+        axes = tuple(holds) if isinstance(holds, str) else holds
+        self.holds = tuple("xyz".index(c) for c in components_of(axes, f"the constraint '{name}'", ("x", "y", "z")))
+        self.motion = motion_law(motion, (len(self.holds),), f"the motion of the constraint '{name}'")
 
     def gap(self, at: View) -> Float[Array, "g"]:
         (b,) = at.sites
@@ -58,15 +58,8 @@ class PrescribedFrame(RowModel):
 
     def __init__(self, name: str, body: str | Site, motion: Law, holds: tuple[str, ...] = COMPONENTS):
         self.name, self.sites, self.coordinates = name, (as_site(body, f"the constraint '{name}'"),), ()
-        self.holds = tuple(holds)
-        for c in self.holds:
-            if c not in COMPONENTS:
-                raise ModelError(f"the constraint '{name}' holds {c!r}; it must be among {', '.join(COMPONENTS)}.")
-        if motion.shape != (len(self.holds),):
-            raise ModelError(
-                f"the motion of the constraint '{name}' has the shape {motion.shape}; it must be ({len(self.holds)},)."
-            )
-        self.motion = motion
+        self.holds = components_of(holds, f"the constraint '{name}'")
+        self.motion = motion_law(motion, (len(self.holds),), f"the motion of the constraint '{name}'")
 
     def gap(self, at: View) -> Float[Array, "g"]:
         (b,) = at.sites

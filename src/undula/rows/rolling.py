@@ -35,6 +35,7 @@ class RollingDisc(RowModel):
     spins: bool = eqx.field(static=True)
 
     observables: ClassVar[tuple[Observable, ...]] = (ANGLE, RATE)
+    positive: ClassVar[tuple[str, ...]] = ("radius",)
 
     @classmethod
     def family(cls) -> str:
@@ -100,6 +101,8 @@ class RollingSphere(RowModel):
 
     radius: Array
     spin: bool = eqx.field(static=True)
+
+    positive: ClassVar[tuple[str, ...]] = ("radius",)
 
     def __init__(self, name: str, body: str | Site, radius: float, centre: Any = (0.0, 0.0, 0.0), spin: bool = False):
         self.name, self.coordinates = name, ()

@@ -9,7 +9,7 @@ import numpy as np
 from jaxtyping import Float
 
 from undula.core.arrays import Array, as_array
-from undula.core.errors import ModelError, as_vector, is_traced
+from undula.core.errors import ModelError, as_vector, is_traced, numbers, shown
 
 
 class Viscous(eqx.Module):
@@ -50,7 +50,6 @@ class RegularisedCoulomb(eqx.Module):
 
 def _checked(value: Any, what: str, allowed: str, good: Callable[[Any], Any]) -> Array:
     """The value as an array, refused if it is out of range; traced values are not checked."""
-    out = as_array(value)
-    if not is_traced(out) and not np.all(good(np.asarray(out))):
-        raise ModelError(f"{what} = {np.asarray(out).tolist()}; it must be {allowed}.")
-    return out
+    if not is_traced(value) and not np.all(good(numbers(value, what))):
+        raise ModelError(f"{what} = {shown(value)}; it must be {allowed}.")
+    return as_array(value)

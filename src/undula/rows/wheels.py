@@ -8,7 +8,7 @@ import numpy as np
 from jaxtyping import Float
 
 from undula.core.arrays import Array
-from undula.core.errors import ModelError, as_vector
+from undula.core.errors import ModelError, as_vector, flag, shown
 from undula.elements.observable import Observable
 from undula.elements.row import RowModel
 from undula.elements.site import Site, moved_site
@@ -50,6 +50,8 @@ class Wheel(RowModel):
     steered: bool = eqx.field(static=True)
     rolls: str = eqx.field(static=True)
 
+    positive = ("radius",)
+
     @classmethod
     def family(cls) -> str:
         return "wheel"
@@ -74,9 +76,11 @@ class Wheel(RowModel):
         self.offset = as_vector(offset, 0, f"offset of the wheel '{name}'")
         if not isinstance(heading, str | Law):
             heading = as_vector(heading, 0, f"heading of the wheel '{name}'")
+        if roll is not None and not isinstance(roll, str | Law):
+            raise ModelError(f"roll of the wheel '{name}' = {shown(roll)}; it must be a coordinate, a law or None.")
         self.heading = None if isinstance(heading, str) else heading
         self.roll = roll if isinstance(roll, Law) else None
-        self.side, self.steered = side, bool(steer)
+        self.side, self.steered = flag(side, f"side of the wheel '{name}'"), bool(steer)
         self.rolls = "law" if isinstance(roll, Law) else "coordinate" if axle else ""
         if not side and not self.rolls:
             raise ModelError(f"the wheel '{name}' neither rolls nor holds sideways, so it has no row; leave it out.")

@@ -8,6 +8,7 @@ import numpy as np
 
 from undula.joints.rod.group import Pieces, RodGroup
 from undula.joints.rod.pieces import refuse_overwound
+from undula.model.arguments import checked
 from undula.model.state import State
 from undula.model.system import System
 from undula.numerics.programs import quickly_compiled
@@ -47,6 +48,7 @@ def _tips(group: RodGroup, q):
     return tip(group), tip(halves)
 
 
+@checked
 def spatial_error(system: System, state: State) -> dict[str, SpatialError]:
     """For each rod, the error of integration in the pose of its tip in a state, estimated by halving the pieces.
 

@@ -5,6 +5,7 @@ from typing import NamedTuple
 import jax
 
 from undula.core.errors import UndulaError
+from undula.model.arguments import checked
 from undula.model.system import System
 
 
@@ -20,6 +21,7 @@ class RodNodes(NamedTuple):
     bodies: tuple[str, ...]
 
 
+@checked
 def nodes(system: System, rod: str) -> RodNodes:
     """The nodes of a rod of a system, by the name of the rod: the integral of f along it is the sum of weights f(abscissae)."""
     names = system.labels.rods

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
-from undula.core.errors import UndulaError
+from undula.core.errors import UndulaError, a_dataset, a_path, real
 from undula.record.netcdf import replacing
 from undula.view import shapes
 from undula.view.checked import check_poses
@@ -43,9 +43,9 @@ def write_html(
     - `speed`: simulated seconds per second; 1 is real time.
     """
     for name, value in (("fps", fps), ("speed", speed), ("most_frames", most_frames)):
-        if not (np.isfinite(value) and value > 0):
-            raise UndulaError(f"{name} = {value:g} is not allowed; it must be a positive number.")
-    check_poses(data)
+        real(value, name, above=0.0)
+    a_path(path, "path")
+    check_poses(a_dataset(data, "data"))
     times = shapes.frame_times(data, fps / speed, int(most_frames))
     position, quaternion = shapes.resample(data, times)
     with replacing(path) as part:

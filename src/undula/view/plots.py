@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
-from undula.core.errors import OutputError
+from undula.core.errors import OutputError, a_dataset, a_path
 from undula.model.labels import EFFORT_UNITS
 from undula.record.netcdf import reason, replacing, write_bytes
 from undula.view import shapes
@@ -52,6 +52,8 @@ def write_figures(data: xr.Dataset, folder: str | os.PathLike) -> list[Path]:
 
     A run without samples has no figures. Either all figures are written or, if one cannot be, none.
     """
+    a_dataset(data, "data")
+    a_path(folder, "folder")
     import matplotlib as mpl
 
     draw = {

@@ -12,6 +12,7 @@ from undula.contact.solve import kernel
 from undula.contact.solve.accelerated import accelerated
 from undula.contact.solve.problem import Block, Problem
 from undula.core.arrays import Array
+from undula.core.errors import real, whole
 from undula.numerics import kernels
 from undula.numerics.small import matvec, tmatvec
 
@@ -34,6 +35,10 @@ class ContactSolver(eqx.Module):
 
     tolerance: float = eqx.field(static=True, default=1e-5, kw_only=True)
     max_iterations: int = eqx.field(static=True, default=2000, kw_only=True)
+
+    def __check_init__(self):
+        real(self.tolerance, "tolerance of a contact solver", above=0.0, high=1.0)
+        whole(self.max_iterations, "max_iterations of a contact solver", at_least=1)
 
     @abc.abstractmethod
     def solve(self, problem: Problem, guess: Float[Array, "rows"], memory: Float[Array, ""]) -> Solved:

@@ -13,9 +13,10 @@ import jax.numpy as jnp
 import numpy as np
 
 from undula.core.arrays import namespace
-from undula.core.errors import ModelError
+from undula.core.errors import ModelError, function_of, numbers, reason, shown, whole
 
 USUAL = 3  # modes by default
+MOST_MODES = 1000
 DEGREE = 24  # of the polynomials that replace given functions at a traced abscissa
 COMPONENTS = ("Gx", "Gy", "Gz", "Kx", "Ky", "Kz")
 
@@ -38,8 +39,9 @@ class Basis(abc.ABC):
     count: int
 
     def __post_init__(self):
-        if isinstance(self.count, bool) or self.count != int(self.count) or self.count < 1:
-            raise ModelError(f"modes = {self.count}; a basis needs a whole number of functions, at least 1.")
+        object.__setattr__(self, "count", whole(self.count, "modes", at_least=1))
+        if self.count > MOST_MODES:
+            raise ModelError(f"modes = {shown(self.count)}; a basis has at most {MOST_MODES} functions.")
 
     @property
     def breaks(self) -> tuple[float, ...]:
@@ -123,9 +125,10 @@ class BSpline(Basis):
 
     def __post_init__(self):
         super().__post_init__()
-        if self.degree < 1 or self.count <= self.degree:
+        whole(self.degree, "degree of a B-spline", at_least=1)
+        if self.count <= self.degree:
             raise ModelError(
-                f"modes = {self.count}; a B-spline of degree {self.degree} needs at least {self.degree + 1}."
+                f"modes = {self.count}; a B-spline of degree {shown(self.degree)} needs at least {shown(self.degree + 1)}."
             )
 
     @property
@@ -171,6 +174,13 @@ class GivenBasis(Basis):
     function: Callable[[np.ndarray], np.ndarray] = lambda s: np.ones((1, len(s)))
     corners: tuple[float, ...] = ()
 
+    def __post_init__(self):
+        super().__post_init__()
+        function_of(self.function, ("s",), "function of a given basis")
+        at = numbers(self.corners, "corners of a given basis")
+        if at.ndim != 1 or (at <= 0).any() or (at >= 1).any() or (np.diff(at) <= 0).any():
+            raise ModelError(f"corners of a given basis = {shown(self.corners)}; they must increase between 0 and 1.")
+
     @property
     def breaks(self):
         return tuple(self.corners)
@@ -178,7 +188,10 @@ class GivenBasis(Basis):
     def values(self, s):
         if namespace(s) is jnp:
             return self._interpolated(s)
-        out = np.asarray(self.function(s), dtype=float)
+        try:
+            out = np.asarray(self.function(s), dtype=float)
+        except Exception as error:
+            raise ModelError(f"a given basis cannot be computed: {reason(error)}.") from error
         if out.shape != (self.count, len(s)) or not np.all(np.isfinite(out)):
             raise ModelError(
                 f"a given basis returned the shape {out.shape}; it must be ({self.count}, {len(s)}) finite numbers."
@@ -209,14 +222,14 @@ BASES: dict[str, type[Basis]] = {
 
 def components(strains: str | Sequence[str], what: str) -> tuple[int, ...]:
     """Indices of the strains of a class, or of given names."""
-    if isinstance(strains, str) and strains not in CLASSES:
+    if not isinstance(strains, str | Sequence) or (isinstance(strains, str) and strains not in CLASSES):
         raise ModelError(
-            f"strains of {what} = {strains!r}; it must be one of {', '.join(CLASSES)}, or names of strains."
+            f"strains of {what} = {shown(strains)}; it must be one of {', '.join(CLASSES)}, or names of strains."
         )
     names = CLASSES[strains] if isinstance(strains, str) else tuple(strains)
     for name in names:
         if name not in COMPONENTS:
-            raise ModelError(f"strains of {what}: {name!r} is none of {', '.join(COMPONENTS)}.")
+            raise ModelError(f"strains of {what}: {shown(name)} is none of {', '.join(COMPONENTS)}.")
     if len(set(names)) < len(names) or not names:
         raise ModelError(f"strains of {what} = {', '.join(names) or '(none)'}; name at least one, each only once.")
     return tuple(COMPONENTS.index(name) for name in names)
@@ -235,17 +248,20 @@ def bases(strains: tuple[int, ...], modes: Any, basis: Any, what: str) -> tuple[
     if isinstance(modes, dict):
         for name in modes:
             if name not in names:
-                raise ModelError(f"modes of {what}: it has no strain {name!r}; its strains are {', '.join(names)}.")
+                raise ModelError(
+                    f"modes of {what}: it has no strain {shown(name)}; its strains are {', '.join(names)}."
+                )
         missing = [name for name in names if name not in modes]
         if missing:
             raise ModelError(f"modes of {what}: none is given for {', '.join(missing)}.")
         counts = [modes[name] for name in names]
     else:
-        counts = list(modes) if isinstance(modes, Sequence) else [modes] * len(names)
+        several = (isinstance(modes, Sequence) and not isinstance(modes, str)) or getattr(modes, "ndim", 0) == 1
+        counts = list(modes) if several else [modes] * len(names)
     if len(counts) != len(names):
         raise ModelError(f"modes of {what} has {len(counts)} values; it must have 1 or {len(names)}.")
     if isinstance(basis, str):
         if basis not in BASES:
-            raise ModelError(f"basis of {what} = {basis!r}; it must be one of {', '.join(BASES)}, or a basis.")
+            raise ModelError(f"basis of {what} = {shown(basis)}; it must be one of {', '.join(BASES)}, or a basis.")
         return tuple(BASES[basis](count) for count in counts)
-    raise ModelError(f"basis of {what} = {basis!r}; it must be one of {', '.join(BASES)}, or a basis.")
+    raise ModelError(f"basis of {what} = {shown(basis)}; it must be one of {', '.join(BASES)}, or a basis.")

@@ -11,7 +11,7 @@ import numpy as np
 from jaxtyping import Float
 
 from undula.core.arrays import Array, as_array, zeros
-from undula.core.errors import ModelError, is_traced
+from undula.core.errors import ModelError, is_traced, numbers, real, reason, shown
 from undula.numerics.small import matvec
 
 SHEARED = (1, 2)
@@ -123,8 +123,7 @@ class MooneyRivlin(MaterialLaw):
     share: Array
 
     def __init__(self, share: Any = 0.0):
-        if not is_traced(share) and not (np.ndim(share) == 0 and 0 <= share <= 1):
-            raise ModelError(f"share of a Mooney-Rivlin law = {share}; it must be a number from 0 (neo-Hookean) to 1.")
+        real(share, "share of a Mooney-Rivlin law", 0.0, 1.0)
         self.share = as_array(share)
 
     def energy_density(self, at):
@@ -163,7 +162,11 @@ class Cubic(MaterialLaw):
     coefficients: Float[Array, "6"]
 
     def __init__(self, coefficients: Any):
-        shape = np.shape(coefficients)
+        shape = (
+            coefficients.shape
+            if is_traced(coefficients)
+            else numbers(coefficients, "coefficients of a cubic law").shape
+        )
         if shape != (6,):
             raise ModelError(f"coefficients of a cubic law have the shape {shape}; it must be (6,): Gx, Gy, ..., Kz.")
         if not is_traced(coefficients) and not np.all(np.isfinite(np.asarray(coefficients, dtype=float))):
@@ -186,7 +189,7 @@ def check_law(law: Any, stiffness: Any, section: SectionProperties | None, time_
     `time_constant`: whether its damping is a multiple of its stiffness."""
     if not isinstance(law, MaterialLaw):
         raise ModelError(
-            f"material of {what} = {law!r}; it must be a material law, e.g. undula.rods.NeoHookean(). Linear elasticity "
+            f"material of {what} = {shown(law)}; it must be a material law, e.g. undula.rods.NeoHookean(). Linear elasticity "
             "is given by E and a section, or a stiffness."
         )
     own, words = type(law).__name__, f"the material {type(law).__name__} of {what}"
@@ -209,10 +212,9 @@ def _shape(method: Any, at: Strained, words: str) -> Any:
     try:
         return eqx.filter_eval_shape(lambda at: jnp.asarray(method(at), dtype=float), at).shape
     except ModelError as error:
-        raise ModelError(f"{words} {error}") from None
+        raise ModelError(f"{words} {str(error).rstrip('.')}.") from None
     except Exception as error:
-        reason = str(error).partition("\n")[0]
-        raise ModelError(f"{words} cannot be computed: {reason}") from error
+        raise ModelError(f"{words} cannot be computed: {reason(error)}.") from error
 
 
 def _reads_stiffness(law: MaterialLaw, at: Strained) -> bool:

@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from undula.core.arrays import namespace, stacked
-from undula.core.errors import ModelError, is_traced, positive
+from undula.core.errors import ModelError, is_traced, not_negative, numbers, positive, real, shown
 from undula.joints.rod.sections import Section
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ def refuse_unused(rod: "Rod", what: str) -> None:
     unset = ("E", "G", "density", "inertia", "mass", "modes", "section", "material", "shear_factor")
     given = [x for x in unset if getattr(rod, x) is not None]
     given += [x for x in ("stiffness", "damping") if not is_zero(getattr(rod, x))]
-    given += ["basis"] if rod.basis != "legendre" else []
+    given += [] if isinstance(rod.basis, str) and rod.basis == "legendre" else ["basis"]
 
     def refuse(names: Sequence[str], because: str) -> None:
         unused = [x for x in names if x in given]
@@ -33,7 +33,7 @@ def refuse_unused(rod: "Rod", what: str) -> None:
         refuse(("E", "G", "stiffness", "damping", "material", "shear_factor"), "an imposed strain needs no elasticity")
         refuse(("modes", "basis"), "an imposed strain has no basis")
         if rod.role not in ("free", "driven"):
-            raise ModelError(f"role of {what} = {rod.role!r}; a rod with an imposed strain is driven.")
+            raise ModelError(f"role of {what} = {shown(rod.role)}; a rod with an imposed strain is driven.")
     if "stiffness" in given:
         refuse(("E", "G", "shear_factor"), "its stiffness is given")
     if "inertia" in given:
@@ -44,8 +44,13 @@ def refuse_unused(rod: "Rod", what: str) -> None:
         refuse(("E", "G", "shear_factor"), "it has no section")
     if "E" not in given:
         refuse(("G", "shear_factor"), "it has no E")
-    if "E" not in given and "stiffness" not in given and np.ndim(rod.damping) == 0 and not callable(rod.damping):
+    if "E" not in given and "stiffness" not in given and is_scalar(rod.damping):
         refuse(("damping",), "it is a time constant, and there is no stiffness to be multiplied by it")
+
+
+def is_scalar(value: Any) -> bool:
+    """Whether a damping is one number, a time constant."""
+    return not callable(value) and not isinstance(value, list | tuple) and np.ndim(value) == 0
 
 
 def is_zero(value: Any) -> bool:
@@ -55,13 +60,11 @@ def is_zero(value: Any) -> bool:
 def matrix(given: Any, X: Any, what: str) -> Any:
     """The matrix (6, 6) at an abscissa X [m], from one given as (6,), (6, 6) or a function of X."""
     value = given(X) if callable(given) else given
-    value = value if is_traced(value) else np.asarray(value, dtype=float)
+    value = value if is_traced(value) else numbers(value, what)
     if value.shape == (6,):
         value = jnp.diag(value) if is_traced(value) else np.diag(value)
     if value.shape != (6, 6):
         raise ModelError(f"{what} has the shape {value.shape}; it must be (6,) or (6, 6).")
-    if not is_traced(value) and not np.all(np.isfinite(value)):
-        raise ModelError(f"{what} is not finite.")
     return value
 
 
@@ -69,7 +72,11 @@ def _symmetric(value: Any, what: str, low: str) -> Any:
     """The matrix, checked to be symmetric and without negative eigenvalues."""
     if not is_traced(value):
         if np.abs(value - value.T).max() > TOLERANCE * np.abs(value).max():
-            raise ModelError(f"{what} is not symmetric.")
+            i, j = np.unravel_index(int(np.argmax(np.abs(value - value.T))), (6, 6))
+            raise ModelError(
+                f"{what} is not symmetric: its entry ({i + 1}, {j + 1}) is {value[i, j]:g} and ({j + 1}, {i + 1}) is "
+                f"{value[j, i]:g}."
+            )
         if np.linalg.eigvalsh((value + value.T) / 2)[0] < 0:
             raise ModelError(f"{what} {low}.")
     return value
@@ -100,7 +107,7 @@ def shear_factors(rod: "Rod", section: Section, X: Any, what: str) -> tuple[Any,
     name = f"shear_factor of {what}"
     if isinstance(given, str):
         if given != "cowper":
-            raise ModelError(f"{name} = {given!r}; it must be a number, a pair of numbers, or 'cowper'.")
+            raise ModelError(f"{name} = {shown(given)}; it must be a number, a pair of numbers, or 'cowper'.")
         return section.shear_factors(rod.E / (2 * rod.G) - 1 if rod.G is not None else 0.5)
     pair = tuple(given) if isinstance(given, Sequence) or np.ndim(given) == 1 else (given, given)
     if len(pair) != 2:
@@ -112,9 +119,8 @@ def shear_factors(rod: "Rod", section: Section, X: Any, what: str) -> tuple[Any,
 
 def viscous(mu: Any, H: Any, X: Any, what: str) -> Any:
     """D of (2.13): a time constant times H, or as given."""
-    if np.ndim(mu) == 0 and not callable(mu):
-        if not is_traced(mu) and (not np.isfinite(mu) or mu < 0):
-            raise ModelError(f"damping of {what} = {mu} s; it must not be negative.")
+    if is_scalar(mu):
+        not_negative(mu, f"damping of {what}")
         return mu * H
     return _symmetric(matrix(mu, X, f"damping of {what}"), f"damping of {what}", "is negative in some strain")
 
@@ -136,8 +142,7 @@ def _weighing(M: Any, mass: Any, X: Any, dX: Any, what: str) -> tuple[Any, Any, 
     """The same from any symmetric positive matrix per unit length, of which a mass at the centre has weight."""
     _symmetric(M, f"inertia of {what}", "is not positive")
     m = mass(X) if callable(mass) else mass
-    if not is_traced(m) and not (np.ndim(m) == 0 and np.isfinite(m) and m >= 0):
-        raise ModelError(f"mass of {what} = {m} kg/m; it must be a number of at least 0.")
+    real(m, f"mass of {what}", low=0.0, unit="kg/m")
     xp = jnp if is_traced(M) or is_traced(m) else np
     heavy = xp.concatenate([m * np.ones(3), np.zeros(3)])
     return m * dX, np.zeros(3), np.zeros((3, 3)), (M - xp.diag(heavy)) * dX

@@ -10,14 +10,14 @@ import jax.numpy as jnp
 import numpy as np
 
 from undula.core.arrays import any_traced, stacked
-from undula.core.errors import ModelError, as_vector, is_traced, positive
+from undula.core.errors import ModelError, as_vector, function_of, instance, is_traced, positive, reason, shown, whole
 from undula.core.shapes import ALONG_X, Shape
 from undula.joints.rod.basis import COMPONENTS, bases, components
 from undula.joints.rod.group import RodGroup
 from undula.joints.rod.imposed import StrainField
 from undula.joints.rod.law import SHEARED, SectionProperties, check_law
 from undula.joints.rod.magnus import GAUSS
-from undula.joints.rod.material import hooke, inertial, is_zero, refuse_unused, viscous
+from undula.joints.rod.material import hooke, inertial, is_scalar, is_zero, refuse_unused, viscous
 from undula.joints.rod.quadrature import gauss, radau
 from undula.joints.rod.rod import Rod
 from undula.joints.rod.sections import Rectangle, Section
@@ -25,6 +25,8 @@ from undula.joints.rod.shape import RodShape
 from undula.laws.law import Law
 from undula.numerics.programs import quickly_compiled
 
+MOST_NODES = 2000  # of a rod: the points of its quadrature are eigenvalues of a matrix of this size
+MOST_NUMBERS = 1_000_000  # nodes times coordinates: each node stores the strain that each coordinate causes
 SAME = 1e-12  # fractions of a rod's length that differ by less are considered equal
 
 
@@ -38,15 +40,20 @@ class RodPlan:
         self.name, self.rod = name, rod
         what = f"the rod '{name}'"
         positive(rod.length, f"length of {what}", "m")
-        if rod.order not in GAUSS:
-            raise ModelError(f"order of {what} = {rod.order}; it must be 4 or 6.")
+        _check_functions(rod, what)
+        if whole(rod.order, f"order of {what}") not in GAUSS:
+            raise ModelError(f"order of {what} = {shown(rod.order)}; it must be 4 or 6.")
+        if rod.drawn is not None:
+            for x in as_vector(rod.drawn, 2, f"drawn of {what}"):
+                positive(x, f"drawn of {what}", "m")
         for field in ("rest", "mimic"):
             if getattr(rod, field) not in (0.0, None):
                 raise ModelError(
                     f"{field} of {what} has no effect; use reference for a rod that is not straight at rest."
                 )
-        if not (rod.section is None or callable(rod.section) or isinstance(rod.section, Section)):
-            raise ModelError(f"section of {what} = {rod.section!r}; it must be a section, e.g. Circle(0.01).")
+        section = rod.section
+        if isinstance(section, type) or not (section is None or callable(section) or isinstance(section, Section)):
+            raise ModelError(f"section of {what} = {shown(section)}; it must be a section, e.g. Circle(0.01).")
         refuse_unused(rod, what)
         self.strains = components(rod.strains, what)
         if rod.shear_factor is not None and not set(self.strains) & set(SHEARED):
@@ -66,8 +73,12 @@ class RodPlan:
         count = count if rod.nodes is None else rod.nodes
         if rod.strain is not None and rod.nodes is None:
             count = 20
-        if isinstance(count, bool) or count != int(count) or count < 1:
-            raise ModelError(f"nodes of {what} = {count}; it must be a whole number of at least 1.")
+        count = whole(count, f"nodes of {what}", at_least=1)
+        if count > MOST_NODES:
+            raise ModelError(
+                f"nodes of {what} = {count}; at most {MOST_NODES} are allowed: a quadrature of as many points as the basis has "
+                "functions, and a few more, is exact."
+            )
         if count < max(pieces, max_modes if pieces == 1 else pieces):
             raise ModelError(
                 f"nodes of {what} = {count}; a basis of {max_modes} functions on {pieces} pieces needs at least "
@@ -95,6 +106,11 @@ class RodPlan:
         x, w = gauss(max_modes + 4 if pieces == 1 else 6)
         self._fine = np.concatenate([lo + (hi - lo) * x for lo, hi in pairwise(breaks)])
         self._fine_weights = np.concatenate([(hi - lo) * w for lo, hi in pairwise(breaks)])
+        if len(self.nodes) * self.count > MOST_NUMBERS:
+            raise ModelError(
+                f"{what} has {len(self.nodes)} nodes and {self.count} coordinates; their product is at most {MOST_NUMBERS}: "
+                "use fewer nodes or modes."
+            )
         if isinstance(rod.reference, RodShape):
             rod.reference.check(self, what)
 
@@ -134,8 +150,7 @@ class RodPlan:
         try:
             shape = jax.eval_shape(lambda X, t: jnp.asarray(strain(X, t), dtype=float), X[0], np.zeros(())).shape
         except Exception as error:
-            reason = str(error).partition("\n")[0]
-            raise ModelError(f"{what} cannot be computed: {reason}") from error
+            raise ModelError(f"{what} cannot be computed: {reason(error)}.") from error
         if shape != (6,):
             raise ModelError(f"{what} has the shape {shape}; it must be (6,): Gx, Gy, Gz, Kx, Ky, Kz.")
         if is_traced(X):
@@ -227,9 +242,20 @@ class RodPlan:
     def _reference(self, s: np.ndarray) -> Any:
         """(points, 6) stress-free strains."""
         if callable(self.rod.reference):
-            return _stack([self.rod.reference(x * self.rod.length) for x in s], 6)
-        value = as_vector(self.rod.reference, 6, f"reference of the rod '{self.name}'")
+            found = [self.rod.reference(x * self.rod.length) for x in s]
+            return self._stretched(_stack(found, 6, f"reference of the rod '{self.name}'"))
+        value = self._stretched(as_vector(self.rod.reference, 6, f"reference of the rod '{self.name}'"))
         return jnp.broadcast_to(value, (len(s), 6)) if is_traced(value) else np.tile(value, (len(s), 1))
+
+    def _stretched(self, reference: Any) -> Any:
+        """Stress-free strains (..., 6), refused where the rod would have no length or run backwards."""
+        if not is_traced(reference) and (reference[..., 0] <= 0).any():
+            least = reference.reshape(-1, 6)[np.argmin(reference.reshape(-1, 6)[:, 0])]
+            raise ModelError(
+                f"reference of the rod '{self.name}' = {least.tolist()}; its stretch Gx must be positive, 1 "
+                "if the abscissa is the arc length."
+            )
+        return reference
 
     @property
     def present(self) -> tuple[int, ...]:
@@ -240,7 +266,11 @@ class RodPlan:
 
     def section(self, X: Any) -> Section | None:
         """The section at an abscissa [m]; None if the rod has none."""
-        return self.rod.section(X) if callable(self.rod.section) else self.rod.section
+        if not callable(self.rod.section):
+            return self.rod.section
+        return instance(
+            self.rod.section(X), Section, f"section of the rod '{self.name}' at X = {shown(X)} m", "a section"
+        )
 
     def hooke(self, X: Any) -> Any:
         """Stiffness (6, 6) per length at an abscissa [m]: stress over strain [N, N m, N m^2]."""
@@ -264,7 +294,7 @@ class RodPlan:
     def _check_material(self, what: str) -> None:
         stiffness = self.hooke(0.0) if self.has_stiffness else None
         damping = self.rod.damping
-        multiple = np.ndim(damping) == 0 and not callable(damping) and not is_zero(damping)
+        multiple = is_scalar(damping) and not is_zero(damping)
         check_law(self.rod.material, stiffness, self.properties(0.0), multiple, what)
 
     def stiffness(self) -> tuple[Any, Any]:
@@ -355,10 +385,22 @@ class RodPlan:
         return dict(abscissae=s * self.rod.length, section_shapes=shapes, section_reference=reference.T)
 
 
-def _stack(rows: Sequence[Any], size: int) -> Any:
+def _stack(rows: Sequence[Any], size: int, what: str) -> Any:
     if any_traced(rows):
         return stacked(rows)
-    return np.array([as_vector(np.asarray(x), size, "a strain") for x in rows])
+    return np.array([as_vector(x, size, what) for x in rows])
+
+
+def _check_functions(rod: Rod, what: str) -> None:
+    """Refuses fields of a rod that are functions of something other than X."""
+    for name in ("section", "stiffness", "inertia", "mass", "damping", "shear_factor", "reference"):
+        value = getattr(rod, name)
+        if callable(value) and not isinstance(value, Section) and not (name == "section" and isinstance(value, type)):
+            timed = name == "reference"
+            remedy = "; a stress-free strain that changes with time is un.forces.StressFreeStrain" if timed else ""
+            function_of(value, ("X",), f"{name} of {what}", remedy)
+    if rod.strain is not None:
+        function_of(rod.strain, ("X", "t"), f"strain of {what}")
 
 
 @quickly_compiled

@@ -12,7 +12,7 @@ from typing import Any
 import jax.numpy as jnp
 import numpy as np
 
-from undula.core.errors import ModelError, is_traced, positive, positive_or_nan
+from undula.core.errors import ModelError, as_vector, is_traced, positive, positive_or_nan
 
 
 class Section(abc.ABC):
@@ -187,6 +187,8 @@ class GivenSection(Section):
     def __post_init__(self):
         for what, unit in (("A", "m^2"), ("Iy", "m^4"), ("Iz", "m^4"), ("J", "m^4")):
             positive(getattr(self, what), f"{what} of the section", unit)
+        for x in as_vector(self.size, 2, "size of the section"):
+            positive(x, "size of the section", "m")
 
     @property
     def area(self):

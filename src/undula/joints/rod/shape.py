@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from undula.core.arrays import namespace
-from undula.core.errors import ModelError, is_traced
+from undula.core.errors import ModelError, as_vector, function_of, is_traced, numbers, positive, reason
 from undula.joints.rod import magnus
 from undula.joints.rod.magnus import GAUSS
 
@@ -29,11 +29,18 @@ def curved(curvature: Any) -> Callable[[Any], Any]:
     - `curvature`: a function of X [m], or numbers: the curvature Kz [1/m] of a planar rod, or (Kx, Ky, Kz): twist about the rod
       and curvatures about the section's y and z axes.
     """
+    if callable(curvature):
+        function_of(curvature, ("X",), "the curvature of a rod")
+    elif not any(is_traced(x) for x in jax.tree.leaves(curvature)):
+        numbers(curvature, "the curvature of a rod")
     given = curvature if callable(curvature) else (lambda X: curvature)
     try:
         shape = jax.eval_shape(lambda X: jnp.asarray(given(X), dtype=float), jax.ShapeDtypeStruct((), float)).shape
     except Exception:  # functions that JAX cannot trace are evaluated
-        shape = np.shape(given(0.0))
+        try:
+            shape = np.shape(given(0.0))
+        except Exception as error:
+            raise ModelError(f"the curvature of a rod cannot be computed: {reason(error)}.") from error
     if shape not in ((), (3,)):
         raise ModelError(f"the curvature of a rod has the shape {shape}; it must be a number Kz, or three: Kx, Ky, Kz.")
 
@@ -163,15 +170,14 @@ def shape_through(points: Any, y: Any = None, tolerance: float | None = None) ->
         abscissae.append(s)
     rotation = np.stack([tangent, start, np.cross(tangent, start)], 1)
     allowed = ALLOWED * s if tolerance is None else tolerance
-    if not (np.isfinite(allowed) and allowed > 0):
-        raise ModelError(f"tolerance of a shape = {tolerance} m; it must be positive.")
+    positive(allowed, "tolerance of a shape", "m")
     return RodShape(float(s), at[0], rotation, at, np.array(abscissae), float(allowed), np.array(curvatures))
 
 
 def _checked(points: Any) -> np.ndarray:
     if is_traced(points):
         raise ModelError("the points of a shape must be known numbers: JAX cannot differentiate by them.")
-    at = np.asarray(points, dtype=float)
+    at = numbers(points, "points of a shape")
     if at.ndim != 2 or at.shape[1] != 3 or len(at) < 2 or not np.all(np.isfinite(at)):
         raise ModelError(
             f"the points of a shape have the shape {at.shape}; it must be (n, 3), finite, with n at least 2."
@@ -185,9 +191,7 @@ def _checked(points: Any) -> np.ndarray:
 
 def _start(tangent: np.ndarray, y: Any) -> np.ndarray:
     """The section's y axis at the start: the part of a given direction across the tangent."""
-    wanted = np.eye(3)[int(np.argmin(np.abs(tangent)))] if y is None else np.asarray(y, dtype=float)
-    if wanted.shape != (3,) or not np.all(np.isfinite(wanted)):
-        raise ModelError(f"y of a shape = {y}; it must be a direction (3,).")
+    wanted = np.eye(3)[int(np.argmin(np.abs(tangent)))] if y is None else as_vector(y, 3, "y of a shape")
     across = wanted - tangent * (tangent @ wanted)
     if np.linalg.norm(across) <= PARALLEL * np.linalg.norm(wanted):
         raise ModelError(
