@@ -106,7 +106,8 @@ def test_tolerance_that_is_not_reached(monkeypatch):
 @pytest.mark.parametrize(
     "given, words",
     [
-        (dict(tolerance=0.0), "tolerance = 0 is not allowed; it must be between 1e-10 and 0.1"),
+        (dict(tolerance=1e-11), "tolerance = 1e-11 is not allowed; it must be between 1e-10 and 0.1"),
+        (dict(tolerance=0.0), "tolerance = 0.0 is not allowed"),
         (dict(tolerance=np.nan), "tolerance = nan is not allowed"),
         (dict(tolerance=1.0), "tolerance = 1 is not allowed"),
         (dict(tolerance=1e-3, dt=0.01), "dt = 0.01 s and tolerance = 0.001 cannot both be given"),
