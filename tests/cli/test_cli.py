@@ -198,7 +198,10 @@ def test_run_json_and_file(undula, here):
     assert (found["scenario"], found["status"], found["steps"]) == (PENDULUM, "ok", 50)
     assert (found["t_end"], found["dt"]) == (0.05, 0.001)
     assert found["real_time_factor"] == pytest.approx(0.05 / found["wall_s"])
-    assert found["metrics"]["energy_drift"] < 1e-6 and found["metric_units"] == {"energy_drift": "J"}
+    assert found["metrics"]["energy_drift"] < 1e-6 and found["metric_units"] == {
+        "energy_drift": "J",
+        "error_estimate": "1",
+    }
     assert tuple(found["phases_s"]) == PHASES and min(found["phases_s"].values()) >= 0
     assert found["phases_s"]["run"] > 0 and found["first_samples_s"] > 0
     assert found["files"] == {"data": "x.nc"}

@@ -115,16 +115,17 @@ class Repetition:
         return float(max(whole * places.sum(), np.median(energies) if self.rough else whole * energies.sum()))
 
     def from_start(self) -> float:
-        """The largest error at some instants, those of the windows, of a run that is repeated as a whole."""
-        windows = self.windows(self.steps.count)
-        mark = self.marks[0]
-        if not windows or mark.sample != 0 or len(self.events):
+        """The largest error at some instants of a run that is repeated as a whole."""
+        mark, count = self.marks[0], len(self.times) - 1
+        instants = np.unique(np.linspace(0, count, WINDOWS + 1).round().astype(int))[1:]
+        at = [int(k) for k in instants if self._is_at(k, self._step(k))]
+        if not at or mark.sample != 0 or len(self.events):
             return np.nan
         found, now = [], _halved(mark.now)
-        for w in windows:
-            now, moment = self._reached(mark, now, w.last)
+        for k in at:
+            now, moment = self._reached(mark, now, k)
             found.append(moment)
-        places, energies = self._differences([mark.system] * len(found), found, [w.last for w in windows])
+        places, energies = self._differences([mark.system] * len(found), found, at)
         return float(max(places.max(), np.median(energies) if self.rough else energies.max()))
 
     def _step(self, sample: int) -> int:

@@ -126,7 +126,7 @@ def run(
         state = admissible(system, state, t0)
         check_gaps(system, state)
         check_led(system, state, t0)
-        if dt is not None:
+        if dt is not None:  # otherwise a first step that is too long is divided
             check_stiffness(system, state, method, steps.dt)
     goal = _goal(method, dt, tolerance, bool(refine))
     watch = Watch(system.switches, until, None if until is None else system.labels)
