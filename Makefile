@@ -43,7 +43,7 @@ lint: $(VENV)/.test
 # on a quiet machine; the numbers go to benchmarks/results and into the pages
 bench: $(VENV)/.test
 	$(BIN)/python -m pip install -q --disable-pip-version-check -e ".[bench]"
-	for script in run constraints rods contact gallery; do $(BIN)/python benchmarks/$$script.py || exit 1; done
+	for script in run constraints rods contact gallery first_answer; do $(BIN)/python benchmarks/$$script.py || exit 1; done
 	$(BIN)/python benchmarks/report.py
 
 # on a machine with an NVIDIA GPU; needs JAX with CUDA in $(PYTHON), and no installation of undula

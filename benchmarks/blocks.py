@@ -266,6 +266,23 @@ def gpu_contact(v: dict, single: dict) -> str:
     )
 
 
+def first_answer(v: dict) -> str:
+    some = ("satellite", "snake-acm", "aiko-sidewinding", "hexapod", "drones-payload", "bicycle-whipple")
+    rows = [
+        [f"`{name}`", *(f"{x[kind][key]:.1f}" for kind in ("cold", "warm") for key in ("first_s", "wall_s")), str(x["lines"])]
+        for name, x in ((name, v["entries"][name]) for name in some if name in v["entries"])
+    ]
+    head = ["entry", "cold: first samples [s]", "cold: whole command [s]", "warm: first samples [s]"]
+    s = v["summary"]
+    return (
+        f"{table([*head, 'warm: whole command [s]', 'lines of MLIR'], rows)}\n\n"
+        f"Over all {len(v['entries'])} entries the whole command takes {s['cold_wall_s']['median']:.1f} s (median; worst "
+        f"{s['cold_wall_s']['worst']:.1f} s) with an empty cache and {s['warm_wall_s']['median']:.1f} s (worst "
+        f"{s['warm_wall_s']['worst']:.1f} s) from then on; the first\nsamples are there after {s['cold_first_s']['median']:.1f} s (worst "
+        f"{s['cold_first_s']['worst']:.1f} s) and {s['warm_first_s']['median']:.1f} s (worst {s['warm_first_s']['worst']:.1f} s)."
+    )
+
+
 BLOCKS: dict[str, tuple[tuple[str, ...], Callable]] = {
     "provenance": ((), provenance),
     "dynamics-table": (("dynamics",), dynamics_table),
@@ -279,6 +296,7 @@ BLOCKS: dict[str, tuple[tuple[str, ...], Callable]] = {
     "rods-more": (("rods",), rods_more),
     "contact": (("contact",), contact),
     "contact-errors": (("contact",), contact_errors),
+    "first-answer": (("first_answer",), first_answer),
     "gpu": (("gpu",), gpu),
     "gpu-short": (("gpu",), gpu_short),
     "gpu-compile": (("gpu",), gpu_compile),
@@ -289,6 +307,7 @@ BLOCKS: dict[str, tuple[tuple[str, ...], Callable]] = {
 
 SCRIPTS: dict[str, str] = {
     "dynamics": "run.py", "constraints": "constraints.py", "rods": "rods.py", "contact": "contact.py", "gallery": "gallery.py",
+    "first_answer": "first_answer.py",
     "gpu": "gpu.py", "gpu_gaits": "gpu_gaits.py", "gpu_rods": "gpu_rods.py",
     "gpu_contact": "gpu_contact.py", "gpu_contact32": "gpu_contact.py --float32",
 }  # fmt: skip

@@ -6,9 +6,10 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float
+from jaxtyping import Float
 
 from undula.balance.views import views
+from undula.core.arrays import Array
 from undula.elements.along import SectionView
 from undula.elements.view import SiteView
 from undula.joints.rod.group import RodGroup

@@ -4,11 +4,12 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float
+from jaxtyping import Float
 
 from undula.balance.along import densities, is_material, on_nodes, on_strains, sections_of, strain_forces, strain_powers
 from undula.balance.controlled import each_seeing
 from undula.balance.views import coordinates_of, memory_of, on_coordinates, views
+from undula.core.arrays import Array
 from undula.model.packing import Group
 from undula.model.prepare import PlacedSite, Prepared
 from undula.model.state import State, chart_force, reported_position

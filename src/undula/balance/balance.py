@@ -11,9 +11,10 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float
+from jaxtyping import Float
 
 from undula.balance.assemble import Forces, assemble
+from undula.core.arrays import Array
 from undula.model.prepare import Prepared
 from undula.numerics.pick import pick
 from undula.tree.composite import composites, coupling, inertia_of_columns, locked_inertia

@@ -7,11 +7,11 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float
+from jaxtyping import Float
 
 from undula.balance.admissible import instant
 from undula.contact.carried import contact_count, over_unknowns, touch
-from undula.core.arrays import known
+from undula.core.arrays import Array, known
 from undula.elements.element import changed
 from undula.model.arguments import checked
 from undula.model.prepare import prepare

@@ -9,11 +9,12 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float
+from jaxtyping import Float
 
 from undula.balance.assemble import Forces, assemble, field_of, wants_sites
 from undula.balance.balance import Balance, base_inertia, inertia_over
 from undula.balance.unconstrained import solve_dynamics
+from undula.core.arrays import Array
 from undula.lie.se3 import push_wrench
 from undula.model.arguments import checked
 from undula.model.inertia import Rigid

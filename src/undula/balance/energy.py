@@ -4,11 +4,12 @@ from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float
+from jaxtyping import Float
 
 from undula.balance.along import of_each, sections_of, stored_energy
 from undula.balance.assemble import Exerted, exert, member_powers
 from undula.balance.views import memory_of, views
+from undula.core.arrays import Array
 from undula.elements.view import each
 from undula.model.packing import Group
 from undula.model.prepare import PlacedSite, Prepared

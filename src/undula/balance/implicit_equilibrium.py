@@ -11,9 +11,10 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Bool, Float, Int
+from jaxtyping import Bool, Float, Int
 
 from undula.balance.look import constant
+from undula.core.arrays import Array
 from undula.model.state import State, displaced
 from undula.model.system import System
 from undula.numerics.held import shortest

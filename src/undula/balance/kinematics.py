@@ -5,9 +5,10 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float
+from jaxtyping import Float
 
 from undula.balance.energy import first_moment, kinetic_energy_of, potential_energy_of
+from undula.core.arrays import Array
 from undula.core.errors import UndulaError, as_vector, one_of
 from undula.elements.site import WORLD, Found, Site, as_site
 from undula.elements.view import SiteView

@@ -4,10 +4,11 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float
+from jaxtyping import Float
 
 from undula.balance.assemble import field_of
 from undula.balance.rows import Rows, has_gaps, row_count, rows_of
+from undula.core.arrays import Array
 from undula.model.prepare import Prepared
 from undula.model.state import Acceleration, State, displaced
 from undula.numerics.held import shortest

@@ -8,10 +8,11 @@ which loses the lateral reaction that a wheeled body transmits to its parent.
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float
+from jaxtyping import Float
 
 from undula.balance.balance import Balance
 from undula.balance.rows import local_rows
+from undula.core.arrays import Array
 from undula.numerics.row_space import decompose
 from undula.numerics.small import cross, matmul, matvec
 from undula.tree.inverse import inertial_wrench

@@ -11,11 +11,12 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float
+from jaxtyping import Float
 
 from undula.balance.balance import Balance, inertia_over
 from undula.balance.look import Held, constant
 from undula.balance.rows import rates_of, rows_of
+from undula.core.arrays import Array
 from undula.model.prepare import Prepared
 from undula.model.state import Acceleration, State, displaced
 from undula.numerics.held import balance as balanced, shortest

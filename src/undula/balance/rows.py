@@ -10,9 +10,10 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float
+from jaxtyping import Float
 
 from undula.balance.views import coordinates_of, memory_of, views
+from undula.core.arrays import Array
 from undula.elements.element import state_rate
 from undula.elements.row import RowModel, along_rods, velocities
 from undula.elements.view import View, each, site_rate

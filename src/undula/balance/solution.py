@@ -4,7 +4,7 @@ from typing import Any, NamedTuple
 
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, Int
+from jaxtyping import Float, Int
 
 from undula.balance.balance import Balance
 from undula.balance.look import Held, hold, moved
@@ -13,6 +13,7 @@ from undula.balance.reactions import choose
 from undula.balance.reduced import reduced_accelerations, slip_forces
 from undula.balance.rows import rows_of
 from undula.balance.unconstrained import solve_dynamics, tree_dynamics
+from undula.core.arrays import Array
 from undula.model.arguments import checked
 from undula.model.prepare import Prepared, prepare
 from undula.model.state import Acceleration, State

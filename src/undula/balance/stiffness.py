@@ -10,11 +10,12 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float
+from jaxtyping import Float
 
 from undula.balance.along import is_material, of_each, sections_of
 from undula.balance.controlled import displaced_view, each_seeing
 from undula.balance.views import coordinates_of, memory_of, on_coordinates, views
+from undula.core.arrays import Array
 from undula.elements.along import SectionView
 from undula.elements.view import View, each
 from undula.model.inertia import Blocks, Rigid

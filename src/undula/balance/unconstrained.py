@@ -4,10 +4,11 @@ from typing import Any, NamedTuple
 
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float
+from jaxtyping import Float
 
 from undula.balance.assemble import Forces, assemble, field_of, wants_sites
 from undula.balance.balance import Balance
+from undula.core.arrays import Array
 from undula.model.prepare import Prepared
 from undula.model.state import Acceleration, State, reported_position
 from undula.numerics import dense

@@ -4,8 +4,8 @@ from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array
 
+from undula.core.arrays import Array
 from undula.elements.view import View, Whole
 from undula.model.packing import Group
 from undula.model.state import State

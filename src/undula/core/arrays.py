@@ -15,7 +15,7 @@ from undula.core.errors import is_traced
 if TYPE_CHECKING:
     Array = jax.Array  # the operations that both share
 else:
-    Array = jax.Array | np.ndarray
+    Array = jax.Array | np.ndarray | np.generic
 
 
 def namespace(*values: Any) -> Any:

@@ -6,9 +6,10 @@ from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float
+from jaxtyping import Float
 
 import undula as un
+from undula.core.arrays import Array
 from undula.gallery.drawing import bar
 from undula.scenario.scenario import Parameter, Scenario, Setup
 

@@ -4,10 +4,10 @@ from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float
+from jaxtyping import Float
 
 import undula as un
-from undula.core.arrays import as_array
+from undula.core.arrays import Array, as_array
 from undula.gallery import drawing, measures
 from undula.scenario.scenario import Parameter, Scenario, Setup
 

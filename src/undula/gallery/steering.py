@@ -8,10 +8,10 @@ the last tan beta; with that, the wheels would slip sideways.
 from typing import Any
 
 import jax.numpy as jnp
-from jaxtyping import Array, Float, ScalarLike
+from jaxtyping import Float, ScalarLike
 
 import undula as un
-from undula.core.arrays import as_array
+from undula.core.arrays import Array, as_array
 
 
 class FrontAngle(un.laws.Law):

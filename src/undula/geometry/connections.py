@@ -9,11 +9,12 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float
+from jaxtyping import Float
 
 from undula.balance.dynamics import locomotion_inertia
 from undula.balance.kinematics import centre_of_mass
 from undula.balance.rows import rows_of
+from undula.core.arrays import Array
 from undula.core.errors import UndulaError, one_of
 from undula.lie import se3
 from undula.model.arguments import checked

@@ -6,11 +6,11 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array
 
 from undula.balance.admissible import COMPATIBLE
 from undula.balance.look import Held, hold
 from undula.balance.rows import has_gaps, row_count
+from undula.core.arrays import Array
 from undula.core.errors import UndulaError, instance, is_traced, real, whole
 from undula.geometry.connections import resting_twist
 from undula.integrate.runge_kutta import runge_kutta_increment

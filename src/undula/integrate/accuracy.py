@@ -133,7 +133,7 @@ class Repetition:
 
     def _is_at(self, sample: int, step: int) -> bool:
         """Whether a sample is at the beginning of a step."""
-        return abs(self.times[sample] - self.steps.t0 - step * self.steps.dt) < 1e-6 * self.steps.dt
+        return bool(abs(self.times[sample] - self.steps.t0 - step * self.steps.dt) < 1e-6 * self.steps.dt)
 
     def _reached(self, mark: Mark, now: Now, sample: int) -> tuple[Now, tuple[Any, ...]]:
         """The progress at the instant of a sample, reached with half steps; time, state and contact data there."""

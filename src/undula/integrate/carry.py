@@ -5,10 +5,9 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array
 
 from undula.balance.kinematics import body_poses, body_twists
-from undula.core.arrays import as_array, known, with_entry, zeros
+from undula.core.arrays import Array, as_array, known, with_entry, zeros
 from undula.core.errors import UndulaError
 from undula.integrate.events import jump_onto
 from undula.lie import se3, so3

@@ -12,7 +12,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Bool, Float
+from jaxtyping import Bool, Float
 
 from undula.balance.balance import Balance
 from undula.balance.energy import energies_of
@@ -22,7 +22,7 @@ from undula.balance.reduced import least_impulse, reduced_accelerations
 from undula.balance.rows import rows_of
 from undula.balance.solution import with_efforts
 from undula.balance.views import memory_of, views
-from undula.core.arrays import as_array, known, namespace
+from undula.core.arrays import Array, as_array, known, namespace
 from undula.core.errors import UndulaError, is_traced
 from undula.elements.element import changed
 from undula.elements.view import View

@@ -13,7 +13,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.ad_checkpoint import checkpoint_name
-from jaxtyping import Array, Bool, Float
+from jaxtyping import Bool, Float
 
 from undula.balance.assemble import passive_efforts, wants_sites
 from undula.balance.balance import Balance
@@ -21,6 +21,7 @@ from undula.balance.coupling import pattern
 from undula.balance.internal import advanced_states, internal_rates, settled
 from undula.balance.look import look, look_at
 from undula.balance.reduced import held_imbalance, least_impulse
+from undula.core.arrays import Array
 from undula.core.errors import one_of, real, whole
 from undula.elements.observable import Observable
 from undula.integrate.method import Integrator, Report, flow

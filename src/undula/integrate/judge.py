@@ -11,10 +11,10 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array
 
 from undula.balance.admissible import violated_rows
 from undula.balance.limits import stiffness_limit
+from undula.core.arrays import Array
 from undula.core.startup import UndulaWarning
 from undula.elements.element import changed
 from undula.elements.view import SiteView, View

@@ -6,11 +6,11 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array
 
 from undula.balance.internal import updated
 from undula.balance.latches import latched, refuse_conditions
 from undula.balance.reduced import least_impulse
+from undula.core.arrays import Array
 from undula.core.errors import real, whole
 from undula.elements.element import changed
 from undula.integrate.method import Integrator, Report, merged

@@ -5,12 +5,13 @@ from typing import Any, ClassVar, NamedTuple
 
 import equinox as eqx
 import jax.numpy as jnp
-from jaxtyping import Array, Bool, Float, Int
+from jaxtyping import Bool, Float, Int
 
 from undula.balance.internal import advanced_states, internal_rates, settled
 from undula.balance.look import drifts, hold, moved, settle
 from undula.balance.reduced import reduced_accelerations
 from undula.balance.unconstrained import tree_dynamics
+from undula.core.arrays import Array
 from undula.elements.observable import Observable
 from undula.model.prepare import Prepared
 from undula.model.state import Acceleration, State, displaced

@@ -10,7 +10,7 @@ from typing import Any, ClassVar, NamedTuple
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float
+from jaxtyping import Float
 
 from undula.balance.assemble import field_of
 from undula.balance.balance import Balance, inertia_over
@@ -28,6 +28,7 @@ from undula.contact.solve.problem import Problem, blocks_of, bounce, movable, ov
 from undula.contact.solve.rooms import fits, places_of, rooms, taken
 from undula.contact.solve.share import at_rest, shared
 from undula.contact.solve.solvers import AcceleratedProx, ContactSolver, Solved
+from undula.core.arrays import Array
 from undula.core.errors import instance, real
 from undula.elements.element import changed
 from undula.elements.observable import Observable

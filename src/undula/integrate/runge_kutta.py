@@ -6,8 +6,9 @@ from typing import Any, ClassVar
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float
+from jaxtyping import Float
 
+from undula.core.arrays import Array
 from undula.integrate.method import Integrator, Report, flow_and_power, imposes, ready, shifted
 from undula.lie import se3
 from undula.model.prepare import Prepared

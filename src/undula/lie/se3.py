@@ -5,8 +5,9 @@ from typing import Any
 
 import equinox as eqx
 import jax.numpy as jnp
-from jaxtyping import Array, Float
+from jaxtyping import Float
 
+from undula.core.arrays import Array
 from undula.lie import so3
 from undula.numerics.small import Mat3, Vec3, cross, hat, matmul, matvec, tmatvec
 from undula.numerics.tracing import traced_once

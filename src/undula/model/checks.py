@@ -6,6 +6,7 @@ from typing import Any
 import jax.numpy as jnp
 import numpy as np
 
+from undula.core.arrays import Array
 from undula.core.errors import ModelError, as_vector, is_traced, numbers
 from undula.model.labels import Labels
 from undula.model.topology import GROUPS, Topology
@@ -98,7 +99,7 @@ def _has_tracers(value: Any) -> bool:
     return isinstance(value, list | tuple) and any(is_traced(x) for x in value)
 
 
-def inertia_complaint(I: np.ndarray) -> str | None:
+def inertia_complaint(I: Array) -> str | None:
     """Complaint about an inertia about a centre of mass, as the end of a sentence; None if it is valid."""
     if not np.all(np.isfinite(I)):
         return f"= {I.tolist()} is not finite."
@@ -146,7 +147,7 @@ def masses(
         raise ModelError(f"the free base '{labels.bodies[0]}' has the mass {total[0]:g} kg; it must be positive.")
 
 
-def point_mass(top: Topology, labels: Labels, com: np.ndarray, inertia: np.ndarray, inert: Sequence[int]) -> None:
+def point_mass(top: Topology, labels: Labels, com: Array, inertia: Array, inert: Sequence[int]) -> None:
     """Rejects a single free body that can turn but has no inertia about some of its axes."""
     turns = [k - 3 for k in GROUPS[top.base_group] if k >= 3]
     if top.base_role != "free" or top.link_count > 1 or inert or not turns or is_traced(com) or is_traced(inertia):

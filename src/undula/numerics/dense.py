@@ -10,8 +10,9 @@ from collections.abc import Callable
 import jax
 import jax.numpy as jnp
 from jax.scipy.linalg import solve_triangular
-from jaxtyping import Array, Float
+from jaxtyping import Float
 
+from undula.core.arrays import Array
 from undula.numerics import kernels
 from undula.numerics.loops import unrolled
 from undula.numerics.small import matvec

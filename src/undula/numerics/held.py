@@ -6,8 +6,9 @@ once the solution is known, its derivative solves the same problem with another 
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float
+from jaxtyping import Float
 
+from undula.core.arrays import Array
 from undula.numerics.dense import eliminate
 from undula.numerics.row_space import RowSpace
 from undula.numerics.small import matmul, matvec, tmatvec

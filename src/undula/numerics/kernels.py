@@ -7,7 +7,9 @@ tiles.
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float
+from jaxtyping import Float
+
+from undula.core.arrays import Array
 
 OLDEST = 8.0  # lowest compute capability that Triton supports
 MAX_NUMBERS = 12288  # numbers that fit into the registers of a program

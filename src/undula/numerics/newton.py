@@ -5,8 +5,9 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Bool, Float, Int
+from jaxtyping import Bool, Float, Int
 
+from undula.core.arrays import Array
 from undula.numerics import dense
 from undula.numerics.loops import unrolled
 from undula.numerics.pattern import Pattern

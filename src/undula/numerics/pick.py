@@ -4,7 +4,8 @@ from collections.abc import Iterator
 
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array
+
+from undula.core.arrays import Array
 
 MAX_SLICES = 32
 

@@ -8,8 +8,9 @@ from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float, Int
+from jaxtyping import Float, Int
 
+from undula.core.arrays import Array
 from undula.numerics.dense import eliminate
 from undula.numerics.loops import unrolled
 from undula.numerics.small import matmul, matvec, outer, tmatvec

@@ -5,8 +5,9 @@ as a whole, so the recursions use the functions of this file. All take single ve
 """
 
 import jax.numpy as jnp
-from jaxtyping import Array, Float
+from jaxtyping import Float
 
+from undula.core.arrays import Array
 from undula.numerics.tracing import traced_once
 
 Vec3 = Float[Array, "3"]

@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float
+from jaxtyping import Float
 
 from undula.balance.along import of_each, sections_of
 from undula.balance.assemble import field_of
@@ -21,6 +21,7 @@ from undula.balance.unconstrained import tree_dynamics
 from undula.balance.views import coordinates_of, memory_of, views
 from undula.contact.carried import push, touch
 from undula.contact.record import ContactMemory
+from undula.core.arrays import Array
 from undula.lie import se3, so3
 from undula.lie.se3 import push_wrench
 from undula.model.arguments import checked

@@ -12,8 +12,9 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Bool, Float
+from jaxtyping import Bool, Float
 
+from undula.core.arrays import Array
 from undula.model.inertia import Blocks, Rigid
 from undula.model.topology import Topology
 from undula.numerics.small import cross, hat, matmul, matvec, outer, solve_spd, tmatvec

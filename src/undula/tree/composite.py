@@ -6,8 +6,9 @@ All inertias are taken about the base's origin in the base's axes, where they si
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float
+from jaxtyping import Float
 
+from undula.core.arrays import Array
 from undula.model.inertia import Blocks, Rigid
 from undula.model.topology import Topology
 from undula.numerics.small import outer

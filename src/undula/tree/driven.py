@@ -5,8 +5,8 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array
 
+from undula.core.arrays import Array
 from undula.joints.free import CHART
 from undula.lie import se3
 from undula.model.state import Acceleration, State, chart_motion, reported_position

@@ -4,8 +4,9 @@ from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float
+from jaxtyping import Float
 
+from undula.core.arrays import Array
 from undula.model.inertia import Blocks, Rigid
 from undula.model.topology import Topology
 from undula.numerics.small import hat, matmul, matvec

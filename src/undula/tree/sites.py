@@ -9,8 +9,9 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float
+from jaxtyping import Float
 
+from undula.core.arrays import Array
 from undula.elements.view import SiteView, Slide
 from undula.joints.rod.basis import Basis
 from undula.joints.rod.group import Pieces, scatter

@@ -5,8 +5,9 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float
+from jaxtyping import Float
 
+from undula.core.arrays import Array
 from undula.joints.rod.group import RodGroup
 from undula.model.prepare import Prepared
 from undula.model.state import Acceleration, State, reported_position
