@@ -602,7 +602,7 @@ def test_satellite_closed_forms():
     wanted = (omega @ I @ omega + ROTOR * dr @ dr) / 2 + ROTOR * omega @ dr  # L1609
     assert_allclose(energy, wanted, rtol=1e-13)
     # momentum for any rotor law, and from rest (2.5)
-    A = jax.jit(un.geometry.connection)(system, found.state.q)
+    A = jax.jit(un.geometry.connection)(system, found.state)
     assert_allclose(A, np.vstack([np.zeros((3, 3)), np.linalg.inv(I) * ROTOR]), atol=1e-14)
     states = simulate(system, system.state(base_twist=[0, 0, 0, *omega]), 0.01, 500)
     W, v = np.asarray(states.base_twist)[:, 3:], np.asarray(states.v)

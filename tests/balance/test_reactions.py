@@ -365,7 +365,7 @@ class TestTable:
             ("least", "it must be a rule of un.reactions"),
         ],
     )
-    def test_refusals(self, stood, rule, words):
+    def test_refusals(self, stood, rule, words, wrong_types):
         with pytest.raises(un.UndulaError, match=words):
             stood.with_reactions(rule)
 

@@ -130,7 +130,7 @@ def test_an_entry_outside_the_catalogue_is_built(monkeypatch, undula):
     code, out, _ = undula("run", "ball", "--set", "gravity=4", "--json")
     found = json.loads(out)
     assert code == 0 and found["metrics"]["z"] == pytest.approx(-2.0)
-    assert found["metric_units"] == {"z": "m", "t": ""}
+    assert found["metric_units"] == {"z": "m", "t": "", "error_estimate": "1"}
     assert undula("run", "ball", "--set", "gravity=-1")[0] == 2
 
 

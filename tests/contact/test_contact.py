@@ -97,7 +97,9 @@ class TestBlock:
         start = system.state(base_position=(0, 0, 0.1), base_twist=(1.5, 0, 0, 0, 0, 0))
         method = un.integrators.Moreau(un.contact.AcceleratedProx(tolerance=1e-10))
         memory = method.init(system, 0.0, start)
-        skewed = memory._replace(impulses=memory.impulses.at[:4].set(rng.uniform(0.5, 1.5, 4) * G * 1e-3 / 4))
+        skewed = memory._replace(
+            impulses=jnp.asarray(memory.impulses).at[:4].set(rng.uniform(0.5, 1.5, 4) * G * 1e-3 / 4)
+        )
         # friction 0.3 m g acts 0.1 m below the centre: it shifts the load forward, over arms of 0.1 m
         exact = G / 4 * np.array([1.3, 1.3, 0.7, 0.7])
         for begun in (memory, skewed):

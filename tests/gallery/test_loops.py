@@ -696,11 +696,11 @@ class TestFlexible:
         [
             (dict(bends=(1, 0, 0)), "bends at right angles"),
             (dict(modes=0), "count of clamped_modes = 0"),
-            (dict(damping=-1.0), "damping of 'beam'"),
+            (dict(damping=-1.0), "damping of the beam 'beam' = -1.0"),
         ],
     )
     def test_refusals(self, options, words):
-        with pytest.raises(un.ModelError, match=words):
+        with pytest.raises(un.UndulaError, match=words):
             self.beam(**options)
 
 

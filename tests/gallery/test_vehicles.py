@@ -183,7 +183,7 @@ class TestMobileManipulator:
     def test_held_joints(self):
         """The torques that hold the wrist, with gravity from the side: the tool's mass centre is 0.05 m above joint 5."""
         arm = gallery.load("robot-arm").setup().system.replace_element("gravity", g=(3.0, 2.0, -9.0))
-        arm = dataclasses.replace(arm, motions=[dataclasses.replace(x, law=0.0 * x.law) for x in arm.motions])
+        arm = dataclasses.replace(arm, motions=tuple(dataclasses.replace(x, law=0.0 * x.law) for x in arm.motions))
         assert_allclose(solved(arm, arm.state(), 0.0).efforts[3:], [0, 0.05 * 1.0 * 3.0, 0], atol=1e-12)
 
     def test_wheel_torques_from_power(self):

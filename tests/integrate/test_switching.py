@@ -283,7 +283,7 @@ class TestCondition:
         with pytest.raises(un.UndulaError, match=r"simulate cannot follow the condition that switches 'right.x'"):
             un.simulate(system, system.state(), 1e-2, 10)
 
-    def test_refusals(self):
+    def test_refusals(self, wrong_types):
         with pytest.raises(un.ModelError, match="without release and engage never switches"):
             Condition()
         with pytest.raises(un.ModelError, match="engage = 3; it must be a function"):

@@ -339,7 +339,7 @@ class TestRefusals:
             rod(**options)
 
     def test_numbers_of_laws(self):
-        with pytest.raises(un.ModelError, match="share of a Mooney-Rivlin law = 2"):
+        with pytest.raises(un.UndulaError, match="share of a Mooney-Rivlin law = 2"):
             un.rods.MooneyRivlin(2)
         with pytest.raises(un.ModelError, match=r"coefficients of a cubic law have the shape \(2,\)"):
             un.rods.Cubic((1.0, 2.0))

@@ -371,7 +371,7 @@ REFUSALS = {
         lambda: Sinusoid(np.ones(3), 1.0, np.ones(2))
     ),
     r"TravellingWave: count = 0 is not": lambda: TravellingWave(0, 1.0, 1.0, 1.0),
-    r"TravellingWave: count = 2\.0 is not": lambda: TravellingWave(2.0, 1.0, 1.0, 1.0),
+    r"TravellingWave: count = 2\.5 is not": lambda: TravellingWave(2.5, 1.0, 1.0, 1.0),
     r"TravellingWave: the shapes differ \(the law has \(4,\), amplitude has \(3,\)\)": (
         lambda: TravellingWave(4, np.ones(3), 1.0, 1.0)
     ),

@@ -56,6 +56,6 @@ def test_compiled_and_differentiated():
         (lambda: un.batch(jnp.add)(Q, Q[:2]), r"same number of instances.*\(5, 2\), \(2, 2\)"),
     ],
 )
-def test_refusals(call, words):
+def test_refusals(call, words, wrong_types):
     with pytest.raises(un.UndulaError, match=words):
         call()

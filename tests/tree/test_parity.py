@@ -593,7 +593,7 @@ def test_driven_motion(rng):
     b.body("kite", "b0", un.Free(motion=law), 1.0, inertia=0.1)
     system = b.build()
     t = 0.9
-    state, acceleration = jax.jit(un.kinematics.driven_motion)(system, t, system.state())
+    state, acceleration = jax.jit(un.kinematics.driven_motion)(system, system.state(), t)
     value = amp * np.sin(1.3 * t + phase)
     rate, gain = 1.3 * amp * np.cos(1.3 * t + phase), -(1.3**2) * value
     R, W, dW = expm_motion(lambda s: (amp * np.sin(1.3 * s + phase))[3:], t)

@@ -106,7 +106,7 @@ _moved = quickly_compiled(_displaced)
 @checked
 def equilibrium(
     system: System, state: State | None = None, t: Any = 0.0, tolerance: float = 1e-10, max_iterations: int = 100
-) -> Equilibrium:
+) -> Any:
     """The equilibrium that Newton's method finds from a state, with loads and laws at time t [s].
 
     Driven coordinates are set by their laws; loops close, and wheels stay on the line along which they roll. Without a given
@@ -141,7 +141,7 @@ def _traced(system: System, state: State | None, t: Any, tolerance: float, max_i
 
 
 @compiled
-def _searched(system: System, state: State | None, t: Any, tolerance: float, max_iterations: int):
+def _searched(system: System, state: State | None, t: Any, tolerance: Any, max_iterations: int):
     bare = driven_motion(system, t, system.state())[0].at_rest()
     start = None if state is None else driven_motion(system, t, state)[0].at_rest()
     ranges = _ranges(system)

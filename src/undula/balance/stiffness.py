@@ -99,7 +99,7 @@ def _placed(group: Group, matrix: Float[Array, "m c c"], nv: int) -> Float[Array
     return out
 
 
-def _symmetric(x: Float[Array, "m n n"]) -> Float[Array, "m n n"]:
+def _symmetric(x: Float[Array, "*m n n"]) -> Float[Array, "*m n n"]:
     return (x + jnp.swapaxes(x, -1, -2)) / 2
 
 

@@ -99,7 +99,7 @@ def _is_single(value: Any) -> bool:
     return not isinstance(value, bool | str | bytes | list | tuple) and not getattr(value, "ndim", 0)
 
 
-def whole(value: Any, what: str, at_least: int = 0, at_most: int = 2**31 - 1) -> int:
+def whole(value: Any, what: str, at_least: int = 0, at_most: int = 2**31 - 1) -> Any:
     """A whole number; a traced one is returned as it is."""
     if is_traced(value):
         return value

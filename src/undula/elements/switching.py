@@ -52,7 +52,7 @@ class Schedule(Switching):
     starts: Float[Array, "n"]
     ends: Float[Array, "n"]
 
-    def __init__(self, *intervals: tuple[Any, Any]):
+    def __init__(self, *intervals: Any):
         for pair in intervals:
             if not isinstance(pair, Sequence) or len(pair) != 2:
                 raise ModelError(f"a schedule has the interval {shown(pair)}; it must be (start, end), in seconds.")

@@ -31,7 +31,7 @@ class Leg(un.laws.Law):
     `ahead` [s]: by which the leg is ahead of it.
     """
 
-    breaks: Float[Array, " pieces+1"]
+    breaks: Float[Array, " instants"]
     coefficients: Float[Array, "pieces 6 3"]
     ahead: Float[Array, ""]
 

@@ -128,10 +128,10 @@ class Repetition:
         places, energies = self._differences([mark.system] * len(found), found, at)
         return float(max(places.max(), np.median(energies) if self.rough else energies.max()))
 
-    def _step(self, sample: int) -> int:
+    def _step(self, sample: Any) -> int:
         return round((float(self.times[sample]) - self.steps.t0) / self.steps.dt)
 
-    def _is_at(self, sample: int, step: int) -> bool:
+    def _is_at(self, sample: Any, step: int) -> bool:
         """Whether a sample is at the beginning of a step."""
         return bool(abs(self.times[sample] - self.steps.t0 - step * self.steps.dt) < 1e-6 * self.steps.dt)
 

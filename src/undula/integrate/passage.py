@@ -33,7 +33,8 @@ def passage(system: System, samples: Sample, dt: float) -> Passage | None:
     names = iter(system.contact_names)
     for group in system.contacts:
         own = [next(names) for _ in range(contact_count(group))]
-        thickness = getattr(group.form, "thickness", None)
+        form = jax.tree.map(np.asarray, group.form)  # in JAX, each of its operations would be compiled
+        thickness = getattr(form, "thickness", None)
         if thickness is None or any(s.section is not None for s in group.sites):
             continue
         thick = np.broadcast_to(np.asarray(thickness, dtype=float), group.size)

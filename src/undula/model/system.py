@@ -1,5 +1,6 @@
 """The frozen, validated model that all computations use."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import equinox as eqx
@@ -17,7 +18,7 @@ from undula.lie import se3, so3
 from undula.model.labels import Labels
 from undula.model.numbers import check_replaced, checked_array
 from undula.model.packing import Group, Switch, member
-from undula.model.reactions import Choice, Least, choice_of
+from undula.model.reactions import Choice, choice_of
 from undula.model.state import State, configuration
 from undula.model.topology import Topology
 
@@ -198,7 +199,7 @@ class System(eqx.Module):
         known = [n for _, names in self.labels.elements for n in names]
         raise UndulaError(f"there is no element '{name}'; the elements are {', '.join(known) or '(none)'}.")
 
-    def with_rows(self, on: tuple[str, ...] = (), off: tuple[str, ...] = ()) -> "System":
+    def with_rows(self, on: str | Sequence[str] = (), off: str | Sequence[str] = ()) -> "System":
         """A copy in which rows of constraints are switched on or off, by their names or those of whole constraints.
 
         Only numbers change: compiled functions are reused (after the first switch). Rows that are off have no reaction.
@@ -231,7 +232,7 @@ class System(eqx.Module):
                 mask = with_entry(mask, row, jnp.where(on, 1.0, 0.0) if is_traced(on) else float(on))
         return changed(self, mask=on_device(mask))
 
-    def with_reactions(self, rule: Least) -> "System":
+    def with_reactions(self, rule: Any) -> "System":
         """A copy with another rule for what the balance leaves open: reactions, and the efforts of led coordinates."""
         held = self.row_names[: len(self.reaction_weights)]
         weights, choice = choice_of(rule, held, self.coordinate_names, self.topology.driven | self.topology.led)
