@@ -97,7 +97,9 @@ class TestBlock:
         start = system.state(base_position=(0, 0, 0.1), base_twist=(1.5, 0, 0, 0, 0, 0))
         method = un.integrators.Moreau(un.contact.AcceleratedProx(tolerance=1e-10))
         memory = method.init(system, 0.0, start)
-        skewed = memory._replace(impulses=memory.impulses.at[:4].set(rng.uniform(0.5, 1.5, 4) * G * 1e-3 / 4))
+        skewed = memory._replace(
+            impulses=jnp.asarray(memory.impulses).at[:4].set(rng.uniform(0.5, 1.5, 4) * G * 1e-3 / 4)
+        )
         # friction 0.3 m g acts 0.1 m below the centre: it shifts the load forward, over arms of 0.1 m
         exact = G / 4 * np.array([1.3, 1.3, 0.7, 0.7])
         for begun in (memory, skewed):
@@ -130,6 +132,23 @@ class TestBall:
         velocity = np.asarray(end.base.rotation) @ np.asarray(end.base_twist)[:3]
         assert_allclose(velocity, [5 / 7, 0, 0], atol=1e-6)
         assert_allclose(end.base_twist[4], 5 / 7 / 0.1, atol=1e-5)
+
+    def test_class_while_it_flies_slides_and_rolls(self):
+        """Contacts count in the class: one row while it slides, which ends at the slip's instant, then three."""
+        mu, height, speed = 0.2, 0.05, 1.1
+        system, start = ball(
+            un.contact.Coulomb(mu), radius=0.1, base_position=(0, 0, 0.1 + height), base_twist=(speed, 0, 0, 0, 0, 0)
+        )
+        data = un.run(system, start, t_end=0.3, dt=1e-3, save_every=2).data
+        lands = np.sqrt(2 * height / G)
+        rolls = speed / (3.5 * mu * G)  # the impulse of the landing slows it as the friction would have in flight
+        t = data.time.values
+        legend = json.loads(data.attrs["class_legend"])
+        words = ["rigid-body dynamics", "5 of 6", "3 of 6"]
+        found = [next(k for k, x in enumerate(words) if x in legend[c]) for c in data.class_index.values]
+        far = (np.abs(t - lands) > 3e-3) & (np.abs(t - rolls) > 3e-3)
+        assert_allclose(np.array(found)[far], ((t > lands).astype(int) + (t > rolls))[far])
+        assert_allclose(data.contact_slips.values[far, 0], ((t > lands) & (t < rolls))[far])
 
     def test_rolling_friction(self):
         """A rolling ball is decelerated by 5/7 of its coefficient times g."""
