@@ -113,6 +113,16 @@ class TestSnake:
             assert_allclose(np.concatenate([tau, x]), least(E, force, cost), atol=3e-7 * np.abs(x).max())
         assert_allclose((s.efforts * s.state.v).sum(1), gain, atol=1e-10)  # all the power goes into the kinetic energy
 
+    def test_kernel_leaves_out_what_led_joints_hold(self, snake, motion, needed):
+        """Four reactions for the three balances of the base: one self-stress, which the joints behind hold as well."""
+        state = jax.tree.map(lambda x: x[8], motion.state)
+        found = np.asarray(un.reaction_kernel(snake.system, state, motion.t[8]))
+        found = found[np.abs(found).max(1) > 0]
+        expected = scipy.linalg.null_space(needed[1][8][:, :3].T)[:, 0]
+        assert found.shape == (1, 4)
+        assert_allclose(np.abs(found[0] @ expected), np.linalg.norm(found[0]), rtol=1e-9)
+        assert np.abs(found[0] @ needed[1][8][:, 3:]).max() > 1e-3  # other efforts
+
     def test_torques_stay_bounded_through_the_singular_shape(self, snake, motion):
         """At t = pi three axles meet in a point: without actuators behind, the reactions that accelerate the base grow."""
         times = np.pi - np.array([0.1, 0.03, 0.01, 3e-3, 1e-3, *np.linspace(0.5, 0.2, 8)])

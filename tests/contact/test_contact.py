@@ -133,6 +133,23 @@ class TestBall:
         assert_allclose(velocity, [5 / 7, 0, 0], atol=1e-6)
         assert_allclose(end.base_twist[4], 5 / 7 / 0.1, atol=1e-5)
 
+    def test_class_while_it_flies_slides_and_rolls(self):
+        """Contacts count in the class: one row while it slides, which ends at the slip's instant, then three."""
+        mu, height, speed = 0.2, 0.05, 1.1
+        system, start = ball(
+            un.contact.Coulomb(mu), radius=0.1, base_position=(0, 0, 0.1 + height), base_twist=(speed, 0, 0, 0, 0, 0)
+        )
+        data = un.run(system, start, t_end=0.3, dt=1e-3, save_every=2).data
+        lands = np.sqrt(2 * height / G)
+        rolls = speed / (3.5 * mu * G)  # the impulse of the landing slows it as the friction would have in flight
+        t = data.time.values
+        legend = json.loads(data.attrs["class_legend"])
+        words = ["rigid-body dynamics", "5 of 6", "3 of 6"]
+        found = [next(k for k, x in enumerate(words) if x in legend[c]) for c in data.class_index.values]
+        far = (np.abs(t - lands) > 3e-3) & (np.abs(t - rolls) > 3e-3)
+        assert_allclose(np.array(found)[far], ((t > lands).astype(int) + (t > rolls))[far])
+        assert_allclose(data.contact_slips.values[far, 0], ((t > lands) & (t < rolls))[far])
+
     def test_rolling_friction(self):
         """A rolling ball is decelerated by 5/7 of its coefficient times g."""
         system, start = ball(un.contact.Coulomb(0.5, rolling=0.03), base_twist=(1.0, 0, 0, 0, 10.0, 0))

@@ -23,8 +23,6 @@ from undula.numerics.row_space import TOLERANCE
 from undula.tree.driven import driven_motion
 from undula.tree.snapshot import place
 
-STUCK = 1e-6  # a contact whose points move slower does not slip [m/s], relative to the velocities beyond 1
-
 
 @dataclass(frozen=True)
 class Class:
@@ -95,31 +93,36 @@ class Classes:
     def along(self, samples: Any, mask: np.ndarray | None) -> tuple[np.ndarray, list[str]]:
         """The class at each sample as an index (times,) into a legend, and the legend.
 
-        Samples with the same rank, rows (`mask`) and closed contacts have the same class; it is evaluated once for them.
+        Samples with the same rank, rows (`mask`) and closed and slipping contacts have the same class; it is evaluated once
+        for them.
         """
         rank = np.asarray(samples.rank)
         parts = [rank[:, None].astype(float)]
-        closed = None
+        closed = slips = None
         if mask is not None:
             parts.append(np.asarray(mask))
         if samples.contacts is not None:
             closed = np.any(np.asarray(samples.contacts.force) != 0, axis=-1)
-            parts.append(closed.astype(float))
+            slips = np.asarray(samples.contacts.slips) > 0
+            parts += [closed.astype(float), slips.astype(float)]
         keys = [x.tobytes() for x in np.concatenate(parts, axis=1)]
         for k, key in enumerate(keys):
             if key not in self._known:
-                own = None if closed is None else closed[k]
+                own = None if closed is None or slips is None else (closed[k], slips[k])
                 self._known[key] = self._class_of(samples, k, None if mask is None else mask[k], own)
         legend = list(dict.fromkeys(self._known[key] for key in keys))
         return np.array([legend.index(self._known[key]) for key in keys], dtype=int), legend
 
-    def _class_of(self, samples: Any, k: int, mask: np.ndarray | None, closed: np.ndarray | None) -> str:
+    def _class_of(
+        self, samples: Any, k: int, mask: np.ndarray | None, contacts: tuple[np.ndarray, np.ndarray] | None
+    ) -> str:
+        """The class at sample k; `contacts`: which are closed, and which slip."""
         system = self.system if mask is None else changed(self.system, mask=np.asarray(mask))
         state = jax.tree.map(lambda x: np.asarray(x[k]), samples.state)
         t = float(samples.t[k])
         touching = None
-        if closed is not None and closed.any():
-            touching = (*_touching(system.bare(), state, np.asarray(t)), closed)
+        if contacts is not None and contacts[0].any():
+            touching = _stuck(np.asarray(_touching(system.bare(), state, np.asarray(t))), *contacts)
         if touching is None and not system.constrained:
             return self.generic
         try:
@@ -129,8 +132,8 @@ class Classes:
 
 
 @quickly_compiled
-def _touching(system: System, state: State, t: Any) -> tuple[Array, Array]:
-    """Rows (contacts, 3, 6 + nv) of contacts: normal, and across it as far as their laws have friction; velocities."""
+def _touching(system: System, state: State, t: Any) -> Array:
+    """Rows (contacts, 3, 6 + nv) of contacts: normal, and across it as far as their laws have friction."""
     prepared = prepare(system)
     state, known = driven_motion(system, t, state)
     snap = place(prepared, t, state, known)
@@ -141,16 +144,13 @@ def _touching(system: System, state: State, t: Any) -> tuple[Array, Array]:
         J = J.reshape(J.shape[0], -1, contact_count(group))[:, :3]
         missing = 3 - J.shape[1]
         out.append(jnp.pad(jnp.moveaxis(J, (0, 1, 2), (2, 1, 0)), ((0, 0), (0, missing), (0, 0))))
-    return jnp.concatenate(out), state.velocity
+    return jnp.concatenate(out)
 
 
-def _stuck(J: np.ndarray, closed: np.ndarray, u: np.ndarray) -> np.ndarray:
+def _stuck(J: np.ndarray, closed: np.ndarray, slips: np.ndarray) -> np.ndarray:
     """Rows of closed contacts that do not slip; of those that slip, the normal rows."""
-    out = []
-    for rows in J[closed]:
-        slips = np.abs(rows[1:] @ u).max(initial=0.0) > STUCK * (1 + np.abs(u).max(initial=0.0))
-        out.append(rows[:1] if slips else rows[np.abs(rows).max(1) > 0])
-    return np.concatenate(out)
+    pairs = zip(J[closed], slips[closed])
+    return np.concatenate([rows[:1] if slip else rows[np.abs(rows).max(1) > 0] for rows, slip in pairs])
 
 
 def _rank(A: np.ndarray) -> int:
@@ -160,8 +160,8 @@ def _rank(A: np.ndarray) -> int:
     return int(np.linalg.matrix_rank(A, tol=TOLERANCE)) if A.size else 0
 
 
-def _at(system: System, state: State, t: float, touching: tuple[Array, Array, np.ndarray] | None = None) -> Class:
-    """The class at an instant; `touching`: rows of contacts, velocities, and which of the contacts are closed."""
+def _at(system: System, state: State, t: float, touching: np.ndarray | None = None) -> Class:
+    """The class at an instant; `touching` (rows, 6 + nv): rows of contacts."""
     top = system.topology
     A, explicit, u = np.zeros((0, 6 + system.nv)), np.zeros(0), np.zeros(6 + system.nv)
     if system.ideal:
@@ -169,8 +169,8 @@ def _at(system: System, state: State, t: float, touching: tuple[Array, Array, np
         A, explicit, u = here.A, here.driven, here.state.velocity
     held = len(A) if system.mask is None else int(np.asarray(system.mask).sum())
     if touching is not None:
-        more = _stuck(np.asarray(touching[0]), touching[2], np.asarray(touching[1]))
-        A, explicit, held = np.concatenate([A, more]), np.append(explicit, np.zeros(len(more))), held + len(more)
+        A, held = np.concatenate([A, touching]), held + len(touching)
+        explicit = np.append(explicit, np.zeros(len(touching)))
     which = system.topology.unknown
     others = np.setdiff1d(np.arange(A.shape[1]), which)
     given = explicit + A[:, others] @ u[others]  # contribution of the driven motion and of laws inside constraints

@@ -31,6 +31,16 @@ class Chosen(NamedTuple):
     excess: Float[Array, ""]
 
 
+def supporting(prepared: Prepared, A: Float[Array, "rows n"], space: RowSpace) -> tuple[np.ndarray, RowSpace]:
+    """The unknown velocities whose balance only reactions can meet (all but those of led coordinates), and the row space of A
+    over them. Arguments as for `choose`."""
+    top = prepared.system.topology
+    if not top.led.any():
+        return top.unknown, space
+    own = top.unknown[~np.isin(top.unknown, 6 + np.flatnonzero(top.led))]
+    return own, decompose(pick(A.T, own).T)
+
+
 def choose(
     prepared: Prepared, A: Float[Array, "rows n"], space: RowSpace, force: Float[Array, "n"], v: Any, t: Any
 ) -> Chosen:
@@ -44,11 +54,7 @@ def choose(
     weights, wanted = system.reaction_weights, system.static_reactions
     if not top.led.any() and (choice is None or choice.projected):
         return Chosen(space.multipliers(pick(force, top.unknown), weights, wanted), jnp.zeros(()))
-    if top.led.any():
-        own = top.unknown[~np.isin(top.unknown, 6 + np.flatnonzero(top.led))]
-        space = decompose(pick(A.T, own).T)
-    else:
-        own = top.unknown
+    own, space = supporting(prepared, A, space)
     if choice is not None and choice.wanted is not None:
         wanted = choice.wanted.value(t) if isinstance(choice.wanted, Law) else choice.wanted
     found = tmatvec(space.W, matvec(space.Q, pick(force, own)))

@@ -9,7 +9,7 @@ from jaxtyping import Float, Int
 from undula.balance.balance import Balance
 from undula.balance.look import Held, hold, moved
 from undula.balance.projected import projected_efforts
-from undula.balance.reactions import choose
+from undula.balance.reactions import choose, supporting
 from undula.balance.reduced import reduced_accelerations, slip_forces
 from undula.balance.rows import rows_of
 from undula.balance.unconstrained import solve_dynamics, tree_dynamics
@@ -144,6 +144,9 @@ def accelerated(prepared: Prepared, t: Any, state: State, known: Acceleration) -
 def reaction_kernel(system: System, state: State, t: Any = 0.0) -> Float[Array, "rows rows"]:
     """Self-stresses: rows that span all lambda without effect on the accelerations (zero rows are padding).
 
-    Adding any of them to the reactions gives another solution; they only stress the system.
+    Adding any of them to the reactions gives another solution; they only stress the system, and change the efforts of driven
+    and led coordinates.
     """
-    return hold(prepare(system), t, state).space.left
+    prepared = prepare(system)
+    held = hold(prepared, t, state)
+    return supporting(prepared, held.rows.A, held.space)[1].left

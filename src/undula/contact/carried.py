@@ -21,6 +21,8 @@ from undula.numerics.small import cross, outer, tmatvec
 from undula.tree.sites import Seen, carry_wrench, over_strains, over_velocities, pushed, see
 from undula.tree.snapshot import Snapshot
 
+LIMIT = 1e-4  # friction within this fraction of its limit slips; the solver is more accurate
+
 
 class Touch(NamedTuple):
     """Contacts of one form at an instant, open or closed; the last axis runs over the contacts.
@@ -210,6 +212,24 @@ def push(prepared: Prepared, snap: Snapshot, touches: list[Touched], forces: Flo
             if strains is not None:
                 efforts = strains if efforts is None else efforts + strains
     return Pushed(jnp.concatenate(out), on_links, efforts)
+
+
+def slipping(system: System, forces: Float[Array, "rows"]) -> Float[Array, "contacts"]:
+    """1 for contacts whose friction, of the forces (rows,) along their rows, is at its limit; 0 for others and open ones."""
+    out: list[Array] = []
+    first = 0
+    for group in system.contacts:
+        m, k, slots = contact_count(group), contact_rows(group), group.form.slots
+        own = forces[first : first + m * k].reshape(k, m)
+        first += m * k
+        law = (
+            group.form.law if slots == 1 else jax.tree.map(lambda x, n=slots: jnp.repeat(x, n, axis=0), group.form.law)
+        )
+        # at the limit, slightly more friction is not admissible
+        more = (1 + LIMIT) * own[1:].T
+        cut = jnp.abs(jax.vmap(lambda law, x, n: law.project(x, n))(law, more, own[0]) - more)[:, :2]
+        out.append(jnp.where((own[0] > 0) & (cut > LIMIT / 2 * own[0][:, None]).any(1), 1.0, 0.0))
+    return jnp.concatenate([jnp.zeros(0), *out])
 
 
 def surroundings(system: System, positions: Float[np.ndarray, "times bodies 3"]) -> list[dict[str, Any]]:

@@ -136,7 +136,7 @@ def build(p: dict) -> Setup:
     for name, law in legs(p).items():
         _add_leg(b, name, law)
     # where two feet stand, the load is shared so that both push
-    upward = [f"{side}-{x}" for side in COLOURS for x in ("toe.z", "heel")]
+    upward = [f"{side}-{x}" for side in COLOURS for x in ("toe.z", "heel.z")]
     pushing = [un.reactions.Bound(x, low=0.0) for x in upward]
     system = b.build().with_reactions(un.reactions.Least(limits=pushing))
     at, rate, _ = plan(p)[1][0][0]
@@ -175,7 +175,7 @@ def _add_leg(b: un.Builder, name: str, law: Leg) -> None:
     )
     b.drive([f"{name}-{x}" for x in ("hip", "knee", "ankle")], law)
     toe = un.rows.Latch(f"{name}-toe", un.site(foot, (TOE, -ANKLE, 0)), holds=("x", "z"))
-    heel = un.rows.Latch(f"{name}-heel", un.site(foot, (-HEEL, -ANKLE, 0)), holds=("z",))
+    heel = un.rows.Latch(f"{name}-heel", un.site(foot, (-HEEL, -ANKLE, 0)), holds=("x", "z"))
     rule = _rule(float(law.ahead))
     b.add(toe.when(rule), heel.when(rule))
 
@@ -241,7 +241,7 @@ SCENARIO = Scenario(
             low=0.015,
             high=0.03,
         ),
-        Parameter("trunk_mass", 34.0, "kg", "mass of the trunk", low=30, high=45),
+        Parameter("trunk_mass", 34.0, "kg", "mass of the trunk", low=30, high=60),
         Parameter("steps", 3, "", "number of steps", low=1, high=100),
     ),
     build=build,

@@ -194,6 +194,7 @@ def _contacts(contacts: ContactSample) -> dict[str, Variable]:
         "contact_force_mean": ((*each, "axis"), contacts.mean_force, "N", f"mean force {on_body}, {OVER}"),
         "contact_impacts": (each, impacts, "1", f"impacts of each contact {OVER}"),
         "contact_gap": (each, contacts.gap, "m", "gap of each contact"),
+        "contact_slips": (each, np.asarray(contacts.slips).astype(int), "1", "1 for closed contacts that slip"),
     }
 
 

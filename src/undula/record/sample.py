@@ -19,7 +19,7 @@ from undula.balance.rows import rows_of
 from undula.balance.solution import Solution, unconstrained_solution, with_efforts
 from undula.balance.unconstrained import tree_dynamics
 from undula.balance.views import coordinates_of, memory_of, views
-from undula.contact.carried import push, touch
+from undula.contact.carried import push, slipping, touch
 from undula.contact.record import ContactMemory
 from undula.core.arrays import Array
 from undula.lie import se3, so3
@@ -50,7 +50,8 @@ class RodSample(NamedTuple):
 class ContactSample(NamedTuple):
     """Contacts, all in the world: the mean force on each body [N] over the step that ends at the sample, the gap [m] there.
 
-    Since the previous sample: the impulse on each body [N s], the mean force [N], and the number of impacts.
+    Since the previous sample: the impulse on each body [N s], the mean force [N], and the number of impacts. `slips`: 1 for
+    closed contacts whose friction was at its limit in the step that ends at the sample.
     """
 
     force: Float[Array, "contacts 3"]
@@ -58,6 +59,7 @@ class ContactSample(NamedTuple):
     impulse: Float[Array, "contacts 3"]
     mean_force: Float[Array, "contacts 3"]
     impacts: Float[Array, "contacts"]
+    slips: Float[Array, "contacts"]
 
 
 class Sample(NamedTuple):
@@ -168,7 +170,8 @@ def _with_contacts(
     impulse = last.since.impulses.T
     mean = _per_second(impulse, last.since.time)
     gap = jnp.concatenate([x.gap for *_, x in touches])
-    return found, balance, F, ContactSample(pushed.forces, gap, impulse, mean, last.since.impacts)
+    slips = slipping(prepared.system, last.forces)
+    return found, balance, F, ContactSample(pushed.forces, gap, impulse, mean, last.since.impacts, slips)
 
 
 def _unheld(prepared: Prepared, t: Any, state: State) -> Held:

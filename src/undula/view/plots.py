@@ -130,7 +130,8 @@ def _path(data: xr.Dataset) -> Any:
     cloud = np.concatenate([origins.reshape(-1, 3), lines.reshape(-1, 3)])
     i, j = shapes.view_plane(cloud)
     low, high = cloud.min(0), cloud.max(0)
-    size = max(float((high - low).max()), shapes.ZERO)
+    size = float((high - low).max())
+    size = 1.0 if size < shapes.ZERO else size  # everything in one point: axes of a readable size
     figure, ax = map_axes(data, np.maximum((high - low)[[i, j]] / size, 0.1))
     norm, colour = time_colours(t)
     for shape in shapes.surroundings(data):
