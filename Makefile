@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test check margins lint bench bench-gpu docs clean
+.PHONY: demo test check full margins lint bench bench-gpu docs clean
 
 $(VENV)/.base: pyproject.toml src/undula/core/version.py
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
@@ -27,8 +27,12 @@ demo: $(VENV)/.base
 test: $(VENV)/.test
 	$(BIN)/python -m pytest -n 2 tests
 
-# as users compile it, with shapes and types checked at every call, and the long studies
+# the long studies, as users compile them, with shapes and types checked at every call
 check: $(VENV)/.test
+	$(BIN)/python -m pytest -n 2 --full -m long --jaxtyping-packages=undula,typechecks.check tests
+
+# everything in that way, e.g. before a release (some 90 minutes)
+full: $(VENV)/.test
 	$(BIN)/python -m pytest -n 2 --full --jaxtyping-packages=undula,typechecks.check tests
 
 # how close every comparison of all tests is to its bound
