@@ -139,7 +139,8 @@ class TestForceModel:
         b.base("drop", role="free", group="R3", mass=1.0, inertia=0.01)
         b.add(QuadraticDrag(jnp.full(6, 400.0), jnp.zeros((6, 6)), sites="drop"))
         system = b.build()
-        run = un.run(system, t_end=5.0, dt=0.05, integrator=un.integrators.Moreau(), save_every=1)
+        with pytest.warns(un.UndulaWarning, match="estimated error"):  # the fall before it settles is not resolved
+            run = un.run(system, t_end=5.0, dt=0.05, integrator=un.integrators.Moreau(), save_every=1)
         assert_allclose(run.data.base_twist[-1, 2], -np.sqrt(G / 400.0), rtol=1e-6)
         changes = np.diff(run.data.base_twist[:, 2])
         assert np.all(changes[5:] >= 0) and np.all(changes[6:12] < 0.5 * changes[5:11])

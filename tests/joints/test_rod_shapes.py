@@ -75,7 +75,7 @@ class TestShapeThrough:
             (np.zeros((4, 2)), {}, r"have the shape \(4, 2\)"),
             ([[0, 0, 0], [1, 0, 0], [1, 0, 0]], {}, "points 2 and 3 of a shape are the same"),
             ([[0, 0, 0], [1, 0, 0]], {"y": (1, 0, 0)}, "it must not be zero or along the start"),
-            ([[0, 0, 0], [1, 0, 0]], {"y": (1, 0)}, "it must be a direction"),
+            ([[0, 0, 0], [1, 0, 0]], {"y": (1, 0)}, "y of a shape has the shape .2,.; it must be 3 numbers"),
             ([[0, 0, 0], [1, 0, 0]], {"tolerance": 0.0}, "tolerance of a shape = 0.0 m; it must be positive"),
         ],
     )

@@ -525,7 +525,7 @@ class TestRefusals:
             (dict(E=0.0), "E of the rod 'tip' = 0.0 Pa; it must be positive"),
             (dict(density=-3), "density of the rod 'tip' = -3 kg/m^3; it must be positive"),
             (dict(section=None), "the rod 'tip' needs a section and a density, or its inertia"),
-            (dict(modes=0), "modes = 0; a basis needs a whole number of functions, at least 1"),
+            (dict(modes=0), "modes of the rod 'tip' = 0 is not allowed; it must be a whole number of at least 1"),
             (
                 dict(modes=12, nodes=8),
                 "nodes of the rod 'tip' = 8; a basis of 12 functions on 1 pieces needs at least 12",
@@ -533,7 +533,7 @@ class TestRefusals:
             (dict(strains="timoshenko"), "strains of the rod 'tip' = 'timoshenko'"),
             (dict(basis="fourier"), "basis of the rod 'tip' = 'fourier'"),
             (dict(order=5), "order of the rod 'tip' = 5; it must be 4 or 6"),
-            (dict(damping=-0.1), "damping of the rod 'tip' = -0.1 s; it must not be negative"),
+            (dict(damping=-0.1), "damping of the rod 'tip' = -0.1 is not allowed; it must not be negative"),
             (dict(rest=1.0), "rest of the rod 'tip' has no effect"),
             (dict(modes={"Kz": 2, "Gx": 1}), "it has no strain 'Gx'"),
             (dict(stiffness=(1, 2), E=None), "stiffness of the rod 'tip' has the shape (2,)"),
@@ -575,7 +575,7 @@ class TestRefusals:
         )
         b = un.Builder("x")
         b.base("ground")
-        with pytest.raises(un.ModelError, match=re.escape(words)):
+        with pytest.raises(un.UndulaError, match=re.escape(words)):
             b.body("tip", "ground", un.Rod(**(options | given)))
             b.build()
 

@@ -36,6 +36,7 @@ class Element(eqx.Module):
 
     wants_whole: ClassVar[bool] = False  # whether views contain the state of the whole system
     wants_plant: ClassVar[bool] = False  # whether they contain its dynamics, for force models only
+    repeatable: ClassVar[bool] = True  # whether a run may go back in time, to repeat parts with smaller steps
     observables: ClassVar[tuple[Observable, ...]] = ()
     only_authored: ClassVar[tuple[str, ...]] = ()  # fields needed only while a model is built, not in computations
     not_negative: ClassVar[tuple[str, ...]] = ()  # fields that may not be negative

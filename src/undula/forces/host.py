@@ -19,7 +19,8 @@ from undula.elements.view import View
 class HostForce(ForceModel):
     """Wrenches computed once per step by a Python function, e.g. another solver, a measurement or a table.
 
-    They are held constant over each step. Differentiating through them raises an error.
+    They are held constant over each step. Differentiating through them raises an error. Since an outside solver cannot go
+    back in time, a run with a host force does not estimate its error by repeating parts of itself.
 
     **Arguments:**
 
@@ -30,6 +31,7 @@ class HostForce(ForceModel):
 
     function: Callable[..., Any] = eqx.field(static=True)
     stiff: ClassVar[bool] = False
+    repeatable: ClassVar[bool] = False
     count: int = eqx.field(static=True)
 
     def __init__(self, function: Callable[..., Any], sites: str | Site | Sequence[str | Site], name: str | None = None):

@@ -72,7 +72,8 @@ class Repetition:
         self.programs, self.samples, self.steps, self.events, self.scales = programs, samples, steps, events, scales
         self.times = np.asarray(samples.t)
         n = len(self.times) - 1  # the last sample is no beginning; between samples there are no marks
-        self.marks = [m for m in marks if m.sample < n and self._is_at(m.sample, int(m.now.step))]
+        repeatable = all(g.form.repeatable for g in system.groups)
+        self.marks = [m for m in marks if repeatable and m.sample < n and self._is_at(m.sample, int(m.now.step))]
         order = 2.0**programs.method.order
         self.factor = order / (order - 1)
 

@@ -263,5 +263,5 @@ def bases(strains: tuple[int, ...], modes: Any, basis: Any, what: str) -> tuple[
     if isinstance(basis, str):
         if basis not in BASES:
             raise ModelError(f"basis of {what} = {shown(basis)}; it must be one of {', '.join(BASES)}, or a basis.")
-        return tuple(BASES[basis](count) for count in counts)
+        return tuple(BASES[basis](whole(count, f"modes of {what}", at_least=1)) for count in counts)
     raise ModelError(f"basis of {what} = {shown(basis)}; it must be one of {', '.join(BASES)}, or a basis.")
