@@ -1,9 +1,10 @@
 """How long a user waits: `undula run NAME` with an empty cache (cold) and again (warm), phase by phase.
 
-python benchmarks/first_answer.py [--quick] [--names a,b,...]     (part of make bench)
+python benchmarks/first_answer.py [--quick] [--names a,b,...] [--before FOLDER]     (part of make bench)
 
 Wall seconds of whole commands. `first`: until the first samples are there and the bar moves. Lines: of MLIR, of all programs
-that the command compiles.
+that the command compiles. `--before`: another checkout of the project, whose commands take their turns with these; only the
+comparison is printed then, nothing is written.
 """
 
 import json
@@ -38,9 +39,9 @@ print(len(lines), sum(lines))
 """
 
 
-def command(name: str, cache: str) -> dict:
-    """One run: wall seconds, seconds until the first samples, seconds of each phase."""
-    environment = os.environ | {"UNDULA_CACHE": cache, "PYTHONPATH": str(ROOT / "src")}
+def command(name: str, cache: str, root: Path = ROOT) -> dict:
+    """One run: wall seconds, seconds until the first samples, seconds of each phase (None if the command does not tell)."""
+    environment = os.environ | {"UNDULA_CACHE": cache, "XDG_CACHE_HOME": cache, "PYTHONPATH": str(root / "src")}
     began = time.perf_counter()
     done = subprocess.run(
         [sys.executable, "-m", "undula", "run", name, "--json"], capture_output=True, text=True, env=environment
@@ -49,7 +50,24 @@ def command(name: str, cache: str) -> dict:
     if done.returncode:
         raise SystemExit(f"{name}: {done.stderr}")
     found = json.loads(done.stdout)
-    return {"wall_s": wall, "first_s": found["first_samples_s"], "phases_s": found["phases_s"]}
+    return {"wall_s": wall, "first_s": found.get("first_samples_s"), "phases_s": found.get("phases_s")}
+
+
+def compare(names: list[str], before: Path) -> None:
+    """Prints the times of both checkouts, entry by entry, and their ratios."""
+    ratios = []
+    print(f"{'':24s} cold before   now  first | warm before   now")
+    for name in names:
+        with tempfile.TemporaryDirectory() as old, tempfile.TemporaryDirectory() as new:
+            (a, b), (c, d) = ((command(name, old, before), command(name, new)) for _ in range(2))
+        ratios.append((b["first_s"] / a["wall_s"], b["wall_s"] / a["wall_s"], d["wall_s"] / c["wall_s"]))
+        print(
+            f"{name:24s}{a['wall_s']:12.1f} {b['wall_s']:5.1f} {b['first_s']:6.1f} |{c['wall_s']:12.1f} {d['wall_s']:5.1f}   "
+            f"ratios {', '.join(f'{r:.2f}' for r in ratios[-1])}",
+            flush=True,
+        )
+    for what, r in zip(("first samples / whole command before, cold", "whole command, cold", "whole, warm"), zip(*ratios)):
+        print(f"{what}: median {np.median(r):.2f}, worst {max(r):.2f}")
 
 
 def lines(name: str) -> tuple[int, int]:
@@ -63,8 +81,10 @@ def lines(name: str) -> tuple[int, int]:
 
 
 def main() -> None:
-    given = options(__doc__, names={"default": ""})
+    given = options(__doc__, names={"default": ""}, before={"default": ""})
     names = given.names.split(",") if given.names else NAMES[:1] if given.quick else NAMES
+    if given.before:
+        return compare(list(names), Path(given.before))
     found = {}
     print(f"{'':24s} cold  first   warm  first  programs  lines   phases of the cold run")
     for name in names:

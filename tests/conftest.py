@@ -47,7 +47,8 @@ def pytest_configure(config):
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config, log):
-    """With `-n`, the tests of a class run in one process, where they share compiled programs; others run anywhere."""
+    """With `-n`, the tests of a class, or of a file about a system of the gallery, run in one process, where they share
+    compiled programs and runs; others run anywhere."""
     if config.getvalue("dist") != "load":
         return None
     from xdist.scheduler import LoadScopeScheduling
@@ -61,6 +62,8 @@ def pytest_xdist_make_scheduler(config, log):
 
 def _scope(nodeid):
     plain = nodeid.split("[")[0]
+    if "gallery/" in plain:
+        return plain.split("::")[0]
     return plain.rsplit("::", 1)[0] if plain.count("::") > 1 else nodeid
 
 

@@ -175,6 +175,9 @@ def test_steps_are_alike():
     assert_allclose(times[6:11], times[:5] + PERIOD, rtol=0, atol=1e-9)
     first, second = done.run.data.event_impulse.values[:5], done.run.data.event_impulse.values[6:11]
     assert_allclose(second, np.roll(first, 4, axis=1), rtol=0, atol=1e-6)
+    rows = [str(x) for x in done.run.data.constraint.values]
+    toe, heel = (first[4, rows.index(f"right-{x}.x")] for x in ("toe", "heel"))
+    assert abs(toe - heel) < 1e-9 < abs(toe)  # the rows of a rigid foot say the same: the least norm shares equally
     x = done.run.data.base_position.values[:, 0]
     assert_allclose(x[-1] - x[950], x[950] - x[0], rtol=0, atol=1e-9)
 

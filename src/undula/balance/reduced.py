@@ -69,7 +69,8 @@ def reduced_accelerations(prepared: Prepared, held: Held, snap: Snapshot) -> Acc
 
 
 class AfterImpulse(NamedTuple):
-    """A state after an impact, and the impulses (rows,) [N s or N m s] of the impact."""
+    """A state after an impact, and the impulses (rows,) [N s or N m s] of the impact: where they are not unique, those of the
+    least norm, with the weights of the reactions."""
 
     state: State
     impulses: Array
@@ -95,7 +96,7 @@ def least_impulse(prepared: Prepared, t: Any, state: State) -> AfterImpulse:
 
     _, step = without(rows.gap)
     change, gain = without(matvec(rows.A, u) + rows.driven)
-    impulses = tmatvec(space.W, matvec(space.Q, matvec(M, change)))
+    impulses = space.multipliers(matvec(M, change), system.reaction_weights, jnp.zeros(len(rows.gap)))
     moved = displaced(system.topology, state, step)
     return AfterImpulse(moved.with_velocity(u + gain), impulses)
 

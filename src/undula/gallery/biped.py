@@ -113,8 +113,8 @@ def legs(p: dict) -> dict[str, Leg]:
     times, (hip, front, rear) = plan(p)
     t = np.concatenate([times, PERIOD + times[1:]])
     path = PPoly.from_bernstein_basis(BPoly.from_derivatives(t, np.concatenate([front - hip, (rear - hip)[1:]])))
-    pieces = jnp.asarray(np.swapaxes(path.c[::-1], 0, 1))
-    return {name: Leg(jnp.asarray(t), pieces, jnp.asarray(x)) for name, x in (("left", 0.0), ("right", PERIOD))}
+    pieces = np.asarray(np.swapaxes(path.c[::-1], 0, 1))
+    return {name: Leg(np.asarray(t), pieces, np.asarray(x)) for name, x in (("left", 0.0), ("right", PERIOD))}
 
 
 def build(p: dict) -> Setup:
