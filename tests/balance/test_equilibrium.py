@@ -86,6 +86,7 @@ class TestRod:
         assert_allclose(slopes * x, wanted, rtol=1e-6)
 
 
+@pytest.mark.long
 class TestLoop:
     """A linkage with a driven crank, springs and redundant rows: the closure holds a revolute joint of the plane."""
 

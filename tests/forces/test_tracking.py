@@ -160,6 +160,7 @@ class TestComputedTorque:
         exact = np.stack([decay(run.data.time.values, 16.0, 7.0, e, 0.0) for e in e0], 1)
         assert_allclose([0.4, 0.2, -0.3] - run.data.position.values, exact, atol=1e-8)
 
+    @pytest.mark.long
     def test_it_is_differentiable(self):
         """With respect to the masses that the controller believes, against finite differences."""
         believed = arm(mass=0.7)

@@ -157,7 +157,7 @@ class TestDriven:
 class TestFree:
     """Free elbow, no tail: a double pendulum that starts high enough for a grab."""
 
-    @pytest.mark.parametrize("stiffness", [0.0, 1.0])
+    @pytest.mark.parametrize("stiffness", [0.0, pytest.param(1.0, marks=pytest.mark.long)])
     def test_by_hand(self, stiffness):
         start = 1.65
         given = {"joint": "sprung", "stiffness": stiffness} if stiffness else {"joint": "passive"}
@@ -172,6 +172,7 @@ class TestFree:
 SLOWER = {"tail_amplitude": 2.1, "tail_frequency": 1.2, "tail_mass": 2.7}
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("joint", "tail"), [pytest.param("passive", SLOWER, marks=pytest.mark.long), ("sprung", {})])
 def test_tail(joint, tail):
     """A tail makes the others climb; the energy balance includes what the elbow's damper takes."""

@@ -42,6 +42,7 @@ def test_energy_that_appears():
     assert fine.ok
 
 
+@pytest.mark.long
 def test_work_is_not_an_error():
     """Dampers, efforts, driven motions, moving supports and imposed points do work, none of which counts as an error."""
     damped = oscillator(damping=3.0)

@@ -282,6 +282,7 @@ def test_gradients_of_a_motion():
     assert_allclose(np.asarray(slope), np.array(differences), rtol=1e-5, atol=1e-9)
 
 
+@pytest.mark.long
 def test_branches_share_differences(rng):
     """Zeros of the pattern are zeros of the exact tangent, and unknowns of one colour affect no common effort."""
     b = un.Builder("tree")

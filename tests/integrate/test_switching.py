@@ -176,6 +176,7 @@ class TestDerivatives:
 
         self.compare(height, jnp.array([0.7, 1.3]))
 
+    @pytest.mark.long
     def test_through_a_switch_and_by_its_instant(self):
         system = bar(None, Schedule((10.0, np.inf)))
 
@@ -314,6 +315,7 @@ class TestCondition:
             assert list(run.data.event.values) == ([] if fallen == 0 else ["ceiling off"])
 
 
+@pytest.mark.long
 class TestShakenTable:
     """A mass on a table that shakes so much that it leaves and lands: with the reaction's sign, against SciPy."""
 
@@ -400,6 +402,7 @@ class TestManySwitches:
         frees = np.array([0.0, *instants[1::2]]), np.array([*instants[::2], end])
         return -G * (np.diff(np.stack(frees), axis=0)[0] ** 2).sum() / 2
 
+    @pytest.mark.long
     def test_alternating(self, rng):
         """Caught and let go 20 times at random instants, several within one step, the first two within the first."""
         instants = np.sort(rng.uniform(0.02, 0.999, 40))
@@ -486,6 +489,7 @@ class TestRefused:
 
 
 class TestOtherMethods:
+    @pytest.mark.long
     def test_rod_with_an_anchor_that_switches(self):
         """The tip of a soft rod is held for a while: it stays, and the energy is kept but for what the catch takes."""
         b = un.Builder("rod", gravity=(0, -G, 0))

@@ -163,6 +163,7 @@ class TestCubic:
         up, down = (np.asarray(un.equilibrium(cubic(8.0, 0.5 + h), at.state).state.q) for h in (1e-3, -1e-3))
         assert_allclose(slope, (up - down) / 2e-3, rtol=1e-4, atol=1e-6 * np.abs(slope).max())
 
+    @pytest.mark.long
     def test_energy_is_kept(self, bent):
         """Released, it keeps its energy up to the error of the method, which is of second order."""
         _, at = bent
