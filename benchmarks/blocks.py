@@ -269,7 +269,11 @@ def gpu_contact(v: dict, single: dict) -> str:
 def first_answer(v: dict) -> str:
     some = ("satellite", "snake-acm", "aiko-sidewinding", "hexapod", "drones-payload", "bicycle-whipple")
     rows = [
-        [f"`{name}`", *(f"{x[kind][key]:.1f}" for kind in ("cold", "warm") for key in ("first_s", "wall_s")), str(x["lines"])]
+        [
+            f"`{name}`",
+            *(f"{x[kind][key]:.1f}" for kind in ("cold", "warm") for key in ("first_s", "wall_s")),
+            str(x["lines"]),
+        ]
         for name, x in ((name, v["entries"][name]) for name in some if name in v["entries"])
     ]
     head = ["entry", "cold: first samples [s]", "cold: whole command [s]", "warm: first samples [s]"]

@@ -66,7 +66,9 @@ def compare(names: list[str], before: Path) -> None:
             f"ratios {', '.join(f'{r:.2f}' for r in ratios[-1])}",
             flush=True,
         )
-    for what, r in zip(("first samples / whole command before, cold", "whole command, cold", "whole, warm"), zip(*ratios)):
+    for what, r in zip(
+        ("first samples / whole command before, cold", "whole command, cold", "whole, warm"), zip(*ratios)
+    ):
         print(f"{what}: median {np.median(r):.2f}, worst {max(r):.2f}")
 
 

@@ -6,7 +6,6 @@ from pathlib import Path
 from rich.console import Console
 
 from undula import gallery
-from undula.cli.cache import keep_compiled
 from undula.scenario.scenario import run_scenario
 from undula.view.page import write_html
 from undula.view.plots import write_figures
@@ -15,7 +14,6 @@ NAMES = ("falling-cat", "satellite", "space-arm", "double-pendulum", "robot-arm"
 
 
 def main(folder: Path = Path("out/demo")) -> int:
-    keep_compiled()
     console = Console()
     for name in NAMES:
         scenario = gallery.load(name)

@@ -372,7 +372,10 @@ class TestFailures:
         "make, words",
         [
             (lambda: un.integrators.Newmark(beta=0.1), "stable for gamma >= 1/2"),
-            (lambda: un.integrators.GeneralisedAlpha(1.5), "rho = 1.5 is not allowed; it must be a finite number between 0 and 1"),
+            (
+                lambda: un.integrators.GeneralisedAlpha(1.5),
+                "rho = 1.5 is not allowed; it must be a finite number between 0 and 1",
+            ),
             (lambda: un.integrators.HHT(0.2), "rho = 0.2 is not allowed; it must be a finite number between 0.5 and 1"),
             (lambda: un.integrators.Newmark(newton="none"), "newton = 'none'"),
             (lambda: un.integrators.Newmark(base="SO3"), "base = 'SO3'"),

@@ -39,7 +39,10 @@ REFUSED = {
     "section class": (lambda: rod(section=un.rods.Circle), "section of the rod 'reed' = the class Circle"),
     "section function": (lambda: rod(section=lambda X: X), "section of the rod 'reed' at X ="),
     "order": (lambda: rod(order=5), "order of the rod 'reed' = 5; it must be 4 or 6"),
-    "modes": (lambda: rod(modes=1.5), "modes of the rod 'reed' = 1.5 is not allowed; it must be a whole number of at least 1"),
+    "modes": (
+        lambda: rod(modes=1.5),
+        "modes of the rod 'reed' = 1.5 is not allowed; it must be a whole number of at least 1",
+    ),
     "nodes": (lambda: rod(nodes=1e5), "nodes of the rod 'reed' = 100000; at most 2000 are allowed"),
     "huge": (lambda: rod(nodes=10**6), "nodes of the rod 'reed' = 1000000; at most 2000 are allowed"),
     "product": (

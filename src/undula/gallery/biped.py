@@ -9,7 +9,7 @@ import numpy as np
 from jaxtyping import Float
 
 import undula as un
-from undula.core.arrays import Array
+from undula.core.arrays import Array, as_array
 from undula.gallery.drawing import bar
 from undula.scenario.scenario import Parameter, Scenario, Setup
 
@@ -113,8 +113,8 @@ def legs(p: dict) -> dict[str, Leg]:
     times, (hip, front, rear) = plan(p)
     t = np.concatenate([times, PERIOD + times[1:]])
     path = PPoly.from_bernstein_basis(BPoly.from_derivatives(t, np.concatenate([front - hip, (rear - hip)[1:]])))
-    pieces = np.asarray(np.swapaxes(path.c[::-1], 0, 1))
-    return {name: Leg(np.asarray(t), pieces, np.asarray(x)) for name, x in (("left", 0.0), ("right", PERIOD))}
+    pieces = np.swapaxes(path.c[::-1], 0, 1)
+    return {name: Leg(as_array(t), as_array(pieces), as_array(x)) for name, x in (("left", 0.0), ("right", PERIOD))}
 
 
 def build(p: dict) -> Setup:

@@ -6,7 +6,7 @@ from typing import Any
 import jax.numpy as jnp
 import numpy as np
 
-from undula.core.arrays import Array
+from undula.core.arrays import Array, known
 from undula.core.errors import ModelError, as_vector, is_traced, numbers
 from undula.model.labels import Labels
 from undula.model.topology import GROUPS, Topology
@@ -85,7 +85,7 @@ def inertial(
     if not is_traced(m) and m < 0:
         raise ModelError(f"mass of {owner} = {float(m)} kg is negative.")
     if not is_traced(I):
-        complaint = inertia_complaint(np.asarray(I))
+        complaint = inertia_complaint(known(I))
         if complaint:
             (complain if np.all(np.isfinite(I)) else refuse)(f"{what} {complaint}")
     return m, c, I
