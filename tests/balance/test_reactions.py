@@ -170,6 +170,14 @@ class TestSnake:
         slope = (both(jnp.asarray(h))[0] - both(jnp.asarray(-h))[0]) / (2 * h)
         assert_allclose(both(jnp.asarray(0.0))[1], slope, rtol=1e-6)
 
+    def test_a_rule_of_powers_at_rest(self):
+        """At rest all powers are zero, so that the rule leaves the choice to the least reactions; no division by zero."""
+        snake = Snake(rate=0.0)
+        rules = Least(reactions=0.0, power=1.0), Least()
+        found = [un.hybrid_dynamics(s, s.state(), 0.0) for s in (snake.system.with_reactions(rule) for rule in rules)]
+        assert np.isfinite(found[0].efforts).all()
+        assert_allclose(found[0].reactions, found[1].reactions, atol=1e-12)
+
     def test_a_led_coordinate_must_be_determined(self):
         b = un.Builder("cart")
         b.base("cart", role="free", group="SE2", mass=1.0, inertia=0.1)
@@ -370,6 +378,9 @@ class TestTable:
             (Least(limits=[Cone("foot1", "foot1.x", 0.5)]), "must have one normal row"),
             (Least(margin={"foot1": -1.0}), r"margin\['foot1'\] = -1.0"),
             (Least(reactions=0.0), "all weights of the rule are zero"),
+            (Least(reactions=0.0, power=1.0), "no coordinate that the rule weighs is driven or led"),
+            (Least(margin={}), "margin is empty"),
+            (Least(limits=[Bound("foot1")]), "the bound on 'foot1' limits nothing"),
             (Least(wanted=np.zeros(3)), r"it must be \(12,\)"),
             (Least(efforts={"knee": 1.0}), "efforts names 'knee'"),
             ("least", "it must be a rule of un.reactions"),

@@ -160,5 +160,7 @@ class TestRows:
         system = self.block()
         with pytest.raises(un.UndulaError, match="phases is empty"):
             un.run_phases(system, [])
+        with pytest.raises(un.UndulaError, match=r"it must be a sequence of un\.Phase"):
+            un.run_phases(system, un.Phase(1.0))
         with pytest.raises(un.UndulaError, match=r"duration of a phase = -1.0 s"):
             un.run_phases(system, [un.Phase(1.0), un.Phase(-1.0)])

@@ -304,6 +304,21 @@ class TestCondition:
         assert run.status == "failed"
         assert "switch again and again at t = 0.05 s" in run.message
 
+    @pytest.mark.parametrize(
+        ("release", "words"),
+        [
+            (lambda at, reaction: at.t < 0.5, "release of a Condition returns True or False; it must be one number"),
+            (lambda at, reaction: reaction, r"returns an array of the shape \(2,\); it must be one number"),
+            (lambda at, reaction: None, "release of a Condition returns None"),
+            (lambda at, reaction: 1.0 if at.t < 0.5 else -1.0, "use jnp.where instead of `if`"),
+            (lambda at, reaction: jnp.sqrt(-1.0 - at.t), "the condition of 'left' is not a number at t = 0.01 s"),
+        ],
+    )
+    def test_values_without_a_sign_are_refused(self, release, words):
+        system = bar(Condition(release))
+        with pytest.raises(un.UndulaError, match=words):
+            un.run(system, system.state(), t_end=0.1, dt=1e-2)
+
     def test_a_support_that_would_pull_lets_go_at_once(self):
         """A block below a ceiling: its reaction has the wrong sign from the start, and does not change."""
         system = block(un.rows.PointOnPlane("ceiling", "block").when(WhilePushing()))
@@ -453,6 +468,36 @@ class TestUntil:
         assert run.ok
         assert "the condition was not met" in run.message
         assert_allclose(run.data.time[-1], 0.1)
+
+    @pytest.mark.parametrize(
+        ("until", "words"),
+        [
+            (lambda system, t, state: t > 0.05, "until returns True or False; it must be one number"),
+            (lambda system, t, state: state.base.position, r"until returns an array of the shape \(3,\)"),
+            (lambda system, t, state: None, "until returns None"),
+            (lambda system, t, state: float(t) - 0.05, "use jax.numpy instead of numpy, math and float()"),
+            (
+                lambda state: state.q[0],
+                r"until is a function of \(state\); it must be a function of \(system, t, state\)",
+            ),
+            (lambda system, t, state: t / 0.0 - t / 0.0, "until is not a number at t = 0.01 s"),
+        ],
+    )
+    def test_values_without_a_sign_are_refused(self, until, words):
+        system = bar(None, Schedule((10.0, np.inf)))
+        with pytest.raises(un.UndulaError, match=words):
+            un.run(system, system.state(), t_end=0.1, dt=1e-2, until=until)
+
+    def test_a_condition_that_is_not_a_number_later(self):
+        """What was computed before is kept."""
+        system = bar(None, Schedule((10.0, np.inf)))
+
+        def until(system, t, state):
+            return 1.0 + jnp.sqrt(0.055 - t)
+
+        run = un.run(system, system.state(), t_end=0.1, dt=1e-2, save_every=1, until=until)
+        assert run.status == "failed"
+        assert "until is not a number at t = " in run.message and np.isfinite(run.data.base_position.values).all()
 
     def test_order_of_accuracy(self):
         """The instant at which a pendulum stands vertical, by SciPy's events."""

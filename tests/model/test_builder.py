@@ -285,6 +285,8 @@ def test_laws_given_to_the_builder():
         (lambda b: b.force(["arm", "elbow"], SWING), ["'elbow'"]),
         (lambda b: (b.drive("arm", SWING), b.force("arm", SWING)), ["'arm' has two laws"]),
         (lambda b: (b.drive("arm", SWING), b.drive("arm", SWING)), ["'arm' has two laws"]),
+        (lambda b: (b.drive("arm", SWING), b.lead("arm")), ["'arm' is both driven and led"]),
+        (lambda b: (b.lead("arm"), b.lead("arm")), ["'arm' is led twice"]),
         (lambda b: b.drive(["arm", "arm"], un.laws.Constant([1.0, 2.0])), ["'arm' has two laws"]),
         (lambda b: b.drive("arm", un.laws.Constant([1.0, 2.0])), [r"\(2,\)", r"\(1,\)"]),
     ):

@@ -66,7 +66,8 @@ def choose(
         more = matmul(B.T * rho, B)
         size = jnp.trace(more) / len(weights)
         H, g = H + more, g + tmatvec(B, rho * c)
-        H = H + FAINT * jnp.maximum(size, weights.max()) * jnp.eye(len(weights))
+        most = jnp.maximum(size, weights.max())
+        H = H + jnp.where(most > 0, FAINT * most, 1.0) * jnp.eye(len(weights))  # powers have no weight at rest
     left = space.left
     unused = jnp.where((left**2).sum(1) > 0, 0.0, 1.0)
     gram = matmul(matmul(left, H), left.T) + jnp.diag(unused)

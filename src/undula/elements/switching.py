@@ -5,12 +5,32 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import equinox as eqx
+import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float
 
 from undula.core.arrays import Array, as_array
-from undula.core.errors import ModelError, flag, function_of, instance, is_traced, shown
+from undula.core.errors import ModelError, UndulaError, flag, function_of, instance, is_traced, reason, shown
 from undula.elements.view import View
+
+
+def watched_number(function: Callable[..., Any], arguments: tuple[Any, ...], what: str) -> Array:
+    """The value of a user's condition, refused if it is not one number, whose sign can be watched."""
+    wanted = "it must be one number, which reaches zero at the event"
+    try:
+        found = function(*arguments)
+        value = None if found is None else jnp.asarray(found)
+    except UndulaError:
+        raise
+    except Exception as error:
+        raise UndulaError(f"{what} cannot be evaluated: {reason(error)}.") from error
+    if value is None:
+        raise UndulaError(f"{what} returns None; {wanted}.")
+    if value.dtype == bool:
+        raise UndulaError(f"{what} returns True or False; {wanted}, e.g. 0.5 - t for t > 0.5.")
+    if value.shape != ():
+        raise UndulaError(f"{what} returns an array of the shape {value.shape}; {wanted}.")
+    return value
 
 
 class Switching(eqx.Module):
@@ -142,7 +162,9 @@ class Condition(Switching):
         return np.asarray(self.begins)
 
     def release(self, form: Any, at: View, reaction: Float[Array, "r"]) -> Any:
-        return None if self.releases is None else self.releases(at, reaction)
+        return (
+            None if self.releases is None else watched_number(self.releases, (at, reaction), "release of a Condition")
+        )
 
     def engage(self, form: Any, at: View) -> Any:
-        return None if self.engages is None else self.engages(at)
+        return None if self.engages is None else watched_number(self.engages, (at,), "engage of a Condition")

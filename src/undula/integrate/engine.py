@@ -9,6 +9,7 @@ import numpy as np
 
 from undula.balance.classes import Classes
 from undula.balance.internal import updated
+from undula.core.errors import UndulaError
 from undula.core.phases import phase
 from undula.integrate.accuracy import Mark, Programs, Repetition
 from undula.integrate.chunks import OPTIMISED, QUICK, SAMPLES, Moments, Now, shaped
@@ -113,6 +114,8 @@ class Engine:
                 try:
                     moments, new, ended = self.chunk(steps, kept, min(pace.samples, count - kept))
                 except Stop as why:
+                    if not parts:  # nothing to keep
+                        raise UndulaError(str(why)) from None
                     verdict = Verdict("failed", str(why))
                     break
                 if not new:

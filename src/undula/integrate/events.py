@@ -25,6 +25,7 @@ from undula.balance.views import memory_of, views
 from undula.core.arrays import Array, as_array, known, namespace
 from undula.core.errors import UndulaError, is_traced
 from undula.elements.element import changed
+from undula.elements.switching import watched_number
 from undula.elements.view import View
 from undula.integrate.chunks import Moments, Now, moment
 from undula.integrate.loop import one_step
@@ -77,7 +78,8 @@ class Watch(eqx.Module):
                 a, b = (jnp.inf if value is None else jnp.asarray(value, dtype=float) for value in (on, off))
                 out.append(jnp.where(mask[x.rows[0]] > 0, a, b))  # type: ignore[index]
         if self.until is not None:
-            out.append(jnp.asarray(self.until(changed(prepared.system, labels=self.labels), t, state), dtype=float))
+            named = changed(prepared.system, labels=self.labels)
+            out.append(watched_number(self.until, (named, t, state), "until").astype(float))
         return jnp.stack(out) if out else jnp.zeros(0)
 
     def _reactions(self, prepared: Prepared, t: Any, state: State) -> Array | None:

@@ -16,13 +16,15 @@ class Scales(NamedTuple):
 
     - `way` [m], for places: the diagonal of the box that the bodies sweep.
     - `size` [m], for attitudes: the diagonal of the box that the bodies need at the start.
-    - `energy` [J]: the largest kinetic energy plus the range of the potential energy.
+    - `energy` [J]: the largest kinetic energy plus the range of the potential energy, at least `rest`.
+    - `rest` [J]: the kinetic energy of a motion so slow that it counts as rest.
     - `thickness` (bodies,) [m]: how far each body extends from its origin: its points move so far if it turns by 1 rad.
     """
 
     size: float
     way: float
     energy: float
+    rest: float
     thickness: np.ndarray
 
     def differences(self, a: Sample, b: Sample) -> tuple[np.ndarray, np.ndarray]:
@@ -73,5 +75,6 @@ def scales_of(system: System, samples: Sample) -> Scales:
     stored = np.asarray(samples.energy_stored) - kinetic
     energy = float(kinetic.max() + np.ptp(stored))
     time = float(samples.t[-1] - samples.t[0])
-    rest = STILL * size / time if time > 0 else 0.0
-    return Scales(size, way, max(energy, float(np.asarray(system.mass).sum()) * rest**2 / 2), thickness)
+    slow = STILL * size / time if time > 0 else 0.0
+    rest = float(np.asarray(system.mass).sum()) * slow**2 / 2
+    return Scales(size, way, max(energy, rest), rest, thickness)

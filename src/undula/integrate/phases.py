@@ -71,6 +71,7 @@ def run_phases(
     Errors of the phases add up.
     """
     check_tolerance(tolerance, dt)
+    instance(phases, list | tuple, "phases", "a sequence of un.Phase")
     if not phases:
         raise UndulaError("phases is empty; a run needs at least one Phase.")
     for k, phase in enumerate(phases):

@@ -70,8 +70,9 @@ def quality(found: Evidence, scales: Scales) -> Quality:
         parts.append(
             Quality(float(np.fmin(found.made, found.left)), "of places and energies, found with half the step")
         )
-    if found.energy is not None and found.energy.exchanged > 0:
-        parts.append(Quality(abs(found.energy.created) / found.energy.exchanged, "of the energy balance"))
+    if found.energy is not None and found.energy.exchanged > 0:  # rounding of what is at rest is no error
+        exchanged = max(found.energy.exchanged, scales.rest)
+        parts.append(Quality(abs(found.energy.created) / exchanged, "of the energy balance"))
     if scales.size > 0 and found.penetration > 0:
         deep = found.penetration > DEEP * scales.size  # otherwise it is an error of places like others
         scale = scales.size if deep else scales.way
@@ -112,7 +113,7 @@ def concluded(verdict: Verdict, judged: Judged, method: Integrator, dt: float, g
     if found.penetration > NOTABLE * scales.size > 0:
         part = 100 * found.penetration / scales.size
         words.append(f"contacts penetrate by up to {found.penetration:.3g} m, {part:.2g} % of the size of the system")
-    if found.energy is not None and found.energy.dissipated > NOTABLE * found.energy.exchanged:
+    if found.energy is not None and found.energy.dissipated > NOTABLE * max(found.energy.exchanged, scales.rest):
         part = found.energy.dissipated / found.energy.exchanged
         words.append(f"the method dissipated {100 * part:.2g} % of the energy that was exchanged")
     if goal.tolerance is not None and good.error > goal.tolerance:

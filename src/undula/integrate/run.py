@@ -9,7 +9,7 @@ import numpy as np
 from undula.balance.admissible import admissible
 from undula.balance.limits import check_references
 from undula.contact.carried import refuse_unsound
-from undula.core.errors import UndulaError
+from undula.core.errors import UndulaError, function_of
 from undula.core.phases import phase
 from undula.integrate.engine import Again, Engine
 from undula.integrate.events import Until, Watch, latched_at_start
@@ -109,6 +109,8 @@ def run(
     says so. After a KeyboardInterrupt, from Ctrl-C or from one of the two callbacks, it is "interrupted", and the samples
     before are kept.
     """
+    if until is not None:
+        function_of(until, ("system", "t", "state"), "until")
     state = system.state() if state is None else state
     method = usual_integrator(system) if integrator is None else integrator
     check_tolerance(tolerance, dt)

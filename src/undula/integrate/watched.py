@@ -26,6 +26,7 @@ from undula.integrate.events import (
 from undula.integrate.method import Integrator
 from undula.integrate.start import Steps
 from undula.integrate.tiers import Tiers
+from undula.model.packing import Switch
 from undula.model.state import State
 from undula.model.system import System
 from undula.numerics.programs import quickly_compiled
@@ -110,7 +111,22 @@ class WatchedEngine(Engine):
             np.asarray(float(steps.t0)),
         )
         self.now = self.at.now
+        self._refuse_unknown(steps)
         return self._new(moments, steps, kept)
+
+    def _refuse_unknown(self, steps: Steps) -> None:
+        """Ends a run whose conditions have no sign, unless its motion is not a number either, which says more."""
+        unknown = np.isnan(np.asarray(self.at.values))
+        if not unknown.any() or not np.all(np.isfinite(np.asarray(self.now.state.velocity))):
+            return
+        k = int(np.argmax(unknown))
+        t = steps.t0 + int(self.now.step) * steps.dt
+        switches = self.watch.switches
+        what = "until" if k == len(switches) else f"the condition of '{self._name(switches[k])}'"
+        raise Stop(f"{what} is not a number at t = {t:.6g} s, so that no event can be found.")
+
+    def _name(self, x: Switch) -> str:
+        return self.system.labels.elements[x.group][1][x.member]
 
     def _due(self, steps: Steps, first: int, last: int | None = None) -> int | None:
         """The first step from `first` to `last` (default: only `first`) during or at whose end a scheduled switch is due."""
@@ -191,8 +207,7 @@ class WatchedEngine(Engine):
             if marked:
                 rows = np.array(x.rows)
                 mask[rows] = 1.0 - mask[rows]
-                name = self.system.labels.elements[x.group][1][x.member]
-                words.append(f"{name} {'on' if mask[rows[0]] > 0 else 'off'}")
+                words.append(f"{self._name(x)} {'on' if mask[rows[0]] > 0 else 'off'}")
         if not words:
             self._watch(t)
             return

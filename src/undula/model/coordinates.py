@@ -159,6 +159,9 @@ class Coordinates:
             raise ModelError(f"there is no coordinate '{name}' to be {role}; the names are {', '.join(self.names)}.")
         k = self.names.index(name)
         if k in has_law:
+            if "led" in (role, has_law[k]):
+                both = "led twice" if role == has_law[k] else f"both {has_law[k]} and {role}"
+                raise ModelError(f"coordinate '{name}' is {both}; it must have one role.")
             raise ModelError(f"coordinate '{name}' has two laws.")
         has_law[k] = role
         self.roles[k] = role if self.roles[k] == "free" else self.roles[k]

@@ -109,12 +109,28 @@ def choice_of(
             )
     power = as_vector(rule.power, 0, "power")
     _not_negative("power", power)
-    if not is_traced(weights) and not is_traced(efforts) and not is_traced(power):
-        if not (np.any(np.asarray(weights) > 0) or np.any(np.asarray(efforts) > 0) or np.any(np.asarray(power) > 0)):
+    if not rows:
+        raise UndulaError(
+            "the system has no constraints, so that there are no reactions to choose; leave the rule out."
+        )
+    if (
+        not is_traced(weights)
+        and not is_traced(efforts)
+        and not is_traced(power)
+        and not np.any(np.asarray(weights) > 0)
+    ):
+        if not (np.any(np.asarray(efforts) > 0) or np.any(np.asarray(power) > 0)):
             raise UndulaError("all weights of the rule are zero; one of reactions, efforts, power must be positive.")
+        if not np.any(held & ((np.asarray(efforts) > 0) | (np.asarray(power) > 0))):
+            raise UndulaError(
+                "no coordinate that the rule weighs is driven or led, so that there are no efforts to choose; give reactions a "
+                "weight."
+            )
     G, h = _limits(rule.limits, rows)
     margin = None
     if rule.margin is not None:
+        if isinstance(rule.margin, dict) and not rule.margin:
+            raise UndulaError("margin is empty; it must give a largest admissible reaction by row or constraint.")
         margin = _by_name(rule.margin, rows, np.inf, "margin", "row")
         if not is_traced(margin) and not np.all(np.asarray(margin) > 0):
             raise UndulaError(f"margin = {shown(rule.margin)}; admissible reactions must be positive.")
@@ -168,14 +184,17 @@ def _limits(limits: Sequence[Any], rows: tuple[str, ...]) -> tuple[Array | None,
             for end in (x.low, x.high):
                 if not (isinstance(end, float) and np.isinf(end)):
                     real(end, f"a limit of the bound on {shown(x.rows)}")
-            if not x.low < x.high:
-                raise UndulaError(
-                    f"low = {x.low}, high = {x.high} of the bound on {shown(x.rows)}; low must be less than high."
-                )
+            if not any_traced(x.low, x.high):
+                if (x.low, x.high) == (-np.inf, np.inf):
+                    raise UndulaError(f"the bound on {shown(x.rows)} limits nothing; give low or high.")
+                if not x.low < x.high:
+                    raise UndulaError(
+                        f"low = {x.low}, high = {x.high} of the bound on {shown(x.rows)}; low must be less than high."
+                    )
             for name in names_of(x.rows, "rows of a bound"):
                 for k in rows_named(name, rows, "a bound"):
                     for sign, end in ((1.0, x.high), (-1.0, -x.low)):
-                        if end < np.inf:
+                        if is_traced(end) or end < np.inf:
                             G.append(sign * np.eye(len(rows))[k])
                             h.append(end)
         elif isinstance(x, Cone):
