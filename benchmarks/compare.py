@@ -151,7 +151,11 @@ def compare(row: str, before: Path, rounds: int) -> tuple[float, float] | None:
 
 def main() -> None:
     given = options(
-        __doc__, before={"default": str(ROOT)}, names={"default": ""}, rounds={"default": 7, "type": int}, work={"default": ""}
+        __doc__,
+        before={"default": str(ROOT)},
+        names={"default": ""},
+        rounds={"default": 7, "type": int},
+        work={"default": ""},
     )
     if given.work:
         return work(given.work)

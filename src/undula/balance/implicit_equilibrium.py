@@ -76,7 +76,14 @@ class _Search(NamedTuple):
 
 
 def searched(
-    terms: TermsOf, measure: Any, system: System, bare: State, start: State | None, t: Any, tolerance: float, most: int
+    terms: TermsOf,
+    measure: Any,
+    system: System,
+    bare: State,
+    start: State | None,
+    t: Any,
+    tolerance: Any,
+    max_iterations: int,
 ) -> tuple[State, Array, Array]:
     """The equilibrium (state, residual, iterations) that Newton's method finds from `start`; if it fails, or without a start,
     by increasing the load from zero. NaN if both fail. `measure` (Terms, K) -> the relative residual."""
@@ -134,7 +141,7 @@ def searched(
         )
 
     part = jnp.asarray(FIRST if start is None else 1.0)
-    limit = jnp.asarray(FEW if start is None else max(most, FEW + 1))
+    limit = jnp.asarray(FEW if start is None else max(max_iterations, FEW + 1))
     none, first = jnp.asarray(0), bare if start is None else start
     begin = _Search(
         first, zero + jnp.inf, jnp.zeros(n), zero + 1.0, bare, part, zero, part, ~no, none, limit, none, no, no

@@ -10,6 +10,7 @@ from undula.contact.carried import contact_count
 from undula.model.packing import Group, member
 from undula.model.sites import PackedSite
 from undula.model.system import System
+from undula.numerics.programs import quickly_compiled
 from undula.record.sample import Sample
 
 POINTS = 1000  # on the way between two samples, at most
@@ -64,7 +65,12 @@ def _gaps(group: Group, k: int, points: np.ndarray) -> np.ndarray:
     form: Any = member(group.form, k)
     if form.surface is None:
         return np.linalg.norm(points, axis=1) - float(form.radius + form.other_radius)
-    return np.asarray(jax.vmap(form.surface.distance)(jnp.asarray(points))) - float(form.radius)
+    return np.asarray(_distances(form.surface, points)) - float(form.radius)
+
+
+@quickly_compiled
+def _distances(surface: Any, points: Any) -> Any:
+    return jax.vmap(surface.distance)(jnp.asarray(points))
 
 
 def _places(samples: Sample, site: PackedSite, k: int) -> np.ndarray:

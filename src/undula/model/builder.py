@@ -262,7 +262,7 @@ class Builder:
             shapes=tuple(b.shapes for b in bodies),
         )
         sections = {
-            x: f"the section of the rod '{plan.name}' at X = {s * plan.length:.3g} m"
+            x: f"the section of the rod '{plan.name}' at X = {_metres(s * plan.length)}"
             for plan, _, nodes in expanded.rods
             for x, s in zip(nodes, plan.nodes)
         }
@@ -476,6 +476,10 @@ def _start(system: System) -> Any:
                 if k >= first:
                     q[k - system.nv] = x
     return q
+
+
+def _metres(X: Any) -> str:
+    return "a traced abscissa" if is_traced(X) else f"{X:.3g} m"
 
 
 def _names(coordinates: str | Sequence[str]) -> tuple[str, ...]:
