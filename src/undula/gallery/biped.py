@@ -42,9 +42,11 @@ class Leg(un.laws.Law):
     def value(self, t: Any) -> Float[Array, "3"]:
         inside = phase(t + self.ahead, self.breaks[-1])
         piece = ((inside >= self.breaks[:-1]) & (inside < self.breaks[1:])).astype(float)
-        s = inside - piece @ self.breaks[:-1]
-        powers = jnp.cumprod(jnp.stack([jnp.ones(()), *[s] * 5]))
-        x, z, pitch = powers @ jnp.tensordot(piece, self.coefficients, 1)
+        s = inside - self.breaks[:-1]
+        powers = jnp.cumprod(jnp.stack([jnp.ones_like(s), *[s] * 5]), axis=0)
+        # all pieces are evaluated: XLA may compute `inside` twice, rounded differently, so that a piece that were chosen once
+        # for its start and once for its coefficients could be two, at a break
+        x, z, pitch = piece @ jnp.einsum("kp,pkd->pd", powers, self.coefficients)
         bend = jnp.arccos((x**2 + z**2 - THIGH**2 - SHANK**2) / (2 * THIGH * SHANK))
         hip = jnp.arctan2(x, -z) + jnp.arctan2(SHANK * jnp.sin(bend), THIGH + SHANK * jnp.cos(bend))
         return jnp.stack([hip, -bend, pitch - hip + bend])
