@@ -83,3 +83,9 @@ def spin(q, w):
 def test_refusals():
     with pytest.raises(un.UndulaError, match="is not allowed with gyro_inertia = 50"):
         gallery.load("satellite").setup(actuators="gyros", gyro_inertia=50.0)
+
+
+@pytest.mark.parametrize("given", [{"actuators": "gyros", "rotor_angle": (1.0, 2.0, 3.0)}, {"gyro_rate": 3.0}])
+def test_parameters_of_the_other_actuators(given):
+    with pytest.raises(un.UndulaError, match=r"is not allowed with actuators = .*, which does not use it"):
+        gallery.load("satellite").setup(**given)

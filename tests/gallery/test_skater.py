@@ -154,3 +154,15 @@ def test_blade_on_the_ground():
     data = un.run(system, system.state(base_twist=jnp.array([1.0, 0, 0, 0, 0, 2.0])), t_end=0.1, dt=1e-2).data
     assert_allclose(data.reaction.values[:, 0], G, rtol=1e-9)
     assert_allclose(data.reaction.values[:, 1], 2.0, rtol=1e-6)  # along the curve
+
+
+def test_longest_flight():
+    """Bending by 0.6 m is faster than free fall, so that the blade leaves the ice before the jump, too."""
+    done = entry(stroke=0.6)
+    events = done.run.data.event_time.values
+    spans = np.diff(events)[::2]
+    assert len(spans) > 1 and spans[0] < spans.max()
+    assert done.metrics["flight_time"] == spans.max()
+    still = entry(speed=0.0, spin=0.0)
+    assert still.reasons["spin_ratio"] == "it does not turn at take-off"
+    assert still.metrics["flight_time"] > 0.5

@@ -123,7 +123,7 @@ class TestStatics:
         """The errors of the deflection and of the slope fall as the third and second power of the number of modes."""
         P, errors = 2.0, []
         for modes in (3, 6):
-            found = un.flexible.clamped_modes(modes, L)
+            found = un.flexible.clamped_modes(modes, L, 10)
             deflections, slopes = found.at(L)
             q = P * deflections / (EI * found.curvatures)  # the balance of each mode
             errors.append(1 - np.array([deflections @ q / (P * L**3 / (3 * EI)), slopes @ q / (P * L**2 / (2 * EI))]))
@@ -284,7 +284,7 @@ class TestSections:
             (lambda: un.on("beam", 0.8), "X = 0.8 m; X must lie between 0 and 0.7 m"),
             (lambda: un.on("beam", un.Found(0.3)), "flexible body 'beam' must be a constant number"),
             (lambda: un.on("beam", un.laws.Constant(0.3)), "flexible body 'beam' must be a constant number"),
-            (lambda: un.on("rod", 0.3), "there is no rod 'rod'"),
+            (lambda: un.on("rod", 0.3), "there is no rod or flexible body 'rod'; there are beam"),
         ],
     )
     def test_refusals(self, site, words):
@@ -297,6 +297,7 @@ class TestSections:
         "options, words",
         [
             (dict(basis="cubic"), "basis of the beam 'beam' = 'cubic'; it must be one of clamped, polynomial"),
+            (dict(nodes=9), "nodes of clamped_modes = 9; 6 modes need at least 10"),
             (dict(basis="polynomial", nodes=5), "nodes of polynomial_modes = 5; 6 modes need at least 8"),
             (dict(bending=-1.0), "bending of the beam 'beam' = -1.0 N m^2; it must be positive"),
         ],

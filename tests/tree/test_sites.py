@@ -138,7 +138,9 @@ class TestSections:
             un.ModelError, match=r"load1' is at X = 1\.4 m of the rod 'arm'; X must lie between 0 and 1\.3 m"
         ):
             arm(more=[un.forces.Load(un.on("arm", 1.4), (0, 0, 1))])
-        with pytest.raises(un.ModelError, match="is on the rod 'leg', which does not exist; the rods are arm"):
+        with pytest.raises(
+            un.ModelError, match="is on the rod or flexible body 'leg', which does not exist; the rods are arm"
+        ):
             arm(more=[un.forces.Load(un.on("leg", 0.4), (0, 0, 1))])
         with pytest.raises(un.UndulaError, match="there is no rod 'leg'"):
             un.kinematics.site_view(arm(), arm().state(), un.on("leg", 0.1))

@@ -235,7 +235,11 @@ def packed_site(system: System, site: Site) -> PackedSite:
     if site.body not in names:
         if isinstance(site.abscissa, np.ndarray) and section_name(site) in system.body_names:  # of a flexible body
             return PackedSite(position, rotation, None, (system.body(section_name(site)),), (-1,))
-        raise UndulaError(f"there is no rod '{site.body}'; the rods are {', '.join(names) or '(none)'}.")
+        known = ", ".join([*names, *(x for x in system.body_names if "@" in x)]) or "(none)"
+        raise UndulaError(
+            f"there is no rod '{site.body}', nor a section of a flexible body that was a site before the system was built at "
+            f"that abscissa; there are {known}."
+        )
     if isinstance(site.abscissa, Found):
         raise UndulaError(f"the abscissa of a site on '{site.body}' is found by an element; give a number or a law.")
     number = names.index(site.body)

@@ -41,10 +41,15 @@ class Leg(un.laws.Law):
 
     def value(self, t: Any) -> Float[Array, "3"]:
         inside = phase(t + self.ahead, self.breaks[-1])
-        piece = ((inside >= self.breaks[:-1]) & (inside < self.breaks[1:])).astype(float)
-        s = inside - piece @ self.breaks[:-1]
-        powers = jnp.cumprod(jnp.stack([jnp.ones(()), *[s] * 5]))
-        x, z, pitch = powers @ jnp.tensordot(piece, self.coefficients, 1)
+        inner = (
+            inside >= self.breaks[1:-1]
+        )  # the first and the last piece have no other end, as `inside` may be rounded to it
+        piece = jnp.append(1.0, inner) - jnp.append(inner, 0.0)
+        s = inside - self.breaks[:-1]
+        powers = jnp.cumprod(jnp.stack([jnp.ones_like(s), *[s] * 5]), axis=0)
+        # all pieces are evaluated: XLA may compute `inside` twice, rounded differently, so that a piece that were chosen once
+        # for its start and once for its coefficients could be two, at a break
+        x, z, pitch = piece @ jnp.einsum("kp,pkd->pd", powers, self.coefficients)
         bend = jnp.arccos((x**2 + z**2 - THIGH**2 - SHANK**2) / (2 * THIGH * SHANK))
         hip = jnp.arctan2(x, -z) + jnp.arctan2(SHANK * jnp.sin(bend), THIGH + SHANK * jnp.cos(bend))
         return jnp.stack([hip, -bend, pitch - hip + bend])
@@ -190,8 +195,8 @@ def _rule(ahead: float) -> un.rows.Condition:
 
     def release(at, reaction):
         t = phase(at.t + ahead, 2 * PERIOD)
-        clock = jnp.where(t < LIFT, 1.0, PERIOD + LIFT - t)
-        return jnp.where((t < LIFT) | ((t > 0.9 * PERIOD) & (t < PERIOD + LIFT + 1e-9)), clock, reaction[-1])
+        clock = jnp.where(t < LIFT, 1.0, PERIOD + LIFT - t)  # and beyond its zero, which a step may end on by rounding
+        return jnp.where((t < LIFT) | ((t > 0.9 * PERIOD) & (t < PERIOD + 2 * LIFT)), clock, reaction[-1])
 
     def engage(at):
         t = phase(at.t + ahead, 2 * PERIOD)

@@ -4,9 +4,9 @@ import jax.numpy as jnp
 import numpy as np
 
 import undula as un
-from undula.core.errors import UndulaError
 from undula.gallery import measures
 from undula.gallery.drawing import bar
+from undula.gallery.unused import refuse_unused
 from undula.scenario.scenario import Parameter, Scenario, Setup
 from undula.scenario.undetermined import Undetermined
 
@@ -25,7 +25,7 @@ ONLY = {
 
 
 def build(p: dict) -> Setup:
-    _refuse_unused(p)
+    refuse_unused(SCENARIO, p, "joint", ONLY)
     l, joint = p["length"], p["joint"]
     b = un.Builder("climber", gravity=(0, 0, -p["gravity"]))
     link = dict(mass=p["mass"], com=(0, -l / 2, 0), inertia=un.solids.planar_inertia(p["mass"] * l**2 / 12))
@@ -71,15 +71,6 @@ def _rule(rise: float, begins: bool) -> un.rows.Condition:
         engage=lambda at: top(at.sites[0], at.sites[1]),
         begins=begins,
     )
-
-
-def _refuse_unused(p: dict) -> None:
-    for x in SCENARIO.parameters:
-        if p["joint"] not in ONLY.get(x.name, (p["joint"],)) and p[x.name] != x.default:
-            raise UndulaError(
-                f"{x.name} = {p[x.name]:g} is not allowed with joint = {p['joint']}, which does not use it; leave it out, or "
-                f"set joint to {' or '.join(ONLY[x.name])}."
-            )
 
 
 def _link(length: float, colour: tuple[float, float, float]) -> list[un.Shape]:

@@ -4,6 +4,7 @@ import numpy as np
 
 import undula as un
 from undula.gallery import drawing, measures
+from undula.gallery.unused import refuse_unused
 from undula.scenario.scenario import Parameter, Scenario, Setup
 
 COLOURS = ((0.80, 0.27, 0.22), (0.20, 0.60, 0.33), (0.13, 0.47, 0.71), (0.88, 0.62, 0.20))
@@ -12,10 +13,15 @@ TURNS = (
     (0.5**0.5, -(0.5**0.5), 0, 0),
     (1.0, 0, 0, 0),
 )  # the cylinder's z to x, y, z
+# parameters that only one kind of actuators has
+ONLY = dict.fromkeys(("rotor_inertia", "rotor_angle", "rotor_rate", "rotor_phase"), ("rotors",)) | dict.fromkeys(
+    ("gyro_inertia", "gyro_rate", "skew", "gimbal_angle", "gimbal_rate"), ("gyros",)
+)
 ROTOR_MASS, BODY_MASS = 1.0, 100.0  # ours: the rotation does not depend on them, all centres being one point
 
 
 def build(p: dict) -> Setup:
+    refuse_unused(SCENARIO, p, "actuators", ONLY)
     # Rotors are thin discs (axial moment twice the transverse one), centred at the total mass centre.
     b = un.Builder("satellite", gravity=(0, 0, 0))
     gyros = p["actuators"] == "gyros"
@@ -136,7 +142,7 @@ SCENARIO = Scenario(
         Parameter("rotor_phase", (0.0, np.pi / 2, 0.0), "rad", "phase of each rotor's law"),
         Parameter("gyro_inertia", 0.05, "kg m^2", "gyros: axial inertia of each wheel", low=0, open_low=True),
         Parameter("gyro_rate", 100.0, "rad/s", "gyros: constant spin of the wheels"),
-        Parameter("skew", 0.9553, "rad", "gyros: angle of the gimbal axes from z", low=0, high=np.pi / 2),
+        Parameter("skew", 0.9553, "rad", "gyros: angle of the gimbal axes from z", low=0, high=1.5708),
         Parameter("gimbal_angle", (0.4, 0.4, 0.1, 0.1), "rad", "gyros: largest angle of each gimbal"),
         Parameter("gimbal_rate", 1.0, "rad/s", "gyros: rate of the gimbals' laws"),
     ),

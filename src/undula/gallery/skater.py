@@ -77,19 +77,16 @@ def metrics(setup: Setup, data) -> dict[str, float]:
     rate = data.base_twist.values[:, 5]
     up, down = flight(data)
     air = (t > up) & (t < down)
-    nothing = Undetermined("no flight of more than three samples")
-    out = {
-        "flight_time": down - up,
-        "jump_height": nothing,
-        "spin_ratio": nothing,
-        "turns": nothing,
-        "landing_angle": nothing,
-    }
+    why = next(
+        (x for x in (up, down) if isinstance(x, Undetermined)), Undetermined("no flight of more than three samples")
+    )
+    out = {"flight_time": down - up, "jump_height": why, "spin_ratio": why, "turns": why, "landing_angle": why}
     if air.sum() > 3:
         # ballistic: three coefficients give the height of the centre of mass at take-off
         fall = np.polyfit(t[air] - up, data.mass_centre.values[air, 2], 2)
         out["jump_height"] = fall[1] ** 2 / (-4 * fall[0])
-        out["spin_ratio"] = np.abs(rate[air]).max() / abs(np.interp(up, t, rate))
+        most, before = np.abs(rate[air]).max(), abs(np.interp(up, t, rate))
+        out["spin_ratio"] = most / before if before > 1e-6 * most else Undetermined("it does not turn at take-off")
         out["turns"] = (np.interp(down, t, turned) - np.interp(up, t, turned)) / (2 * np.pi)
         v = data.momentum.values[air][-1, :2]
         off = np.interp(down, t, turned) - np.arctan2(v[1], v[0])
@@ -100,12 +97,16 @@ def metrics(setup: Setup, data) -> dict[str, float]:
 
 
 def flight(data) -> tuple[float, float]:
-    """Instants [s] of the first take-off and of the landing that follows; undetermined without them."""
+    """Instants [s] of the take-off and of the landing of the longest flight; undetermined without them."""
     t, words = data.event_time.values, [str(x) for x in data.event.values]
-    off = [k for k, x in enumerate(words) if x.endswith("off")]
-    on = [k for k, x in enumerate(words) if x.endswith("on") and off and k > off[0]]
-    up = t[off[0]] if off else Undetermined("it does not take off")
-    return up, (t[on[0]] if on else Undetermined("it does not land"))
+    ups = [x for x, word in zip(t, words) if word.endswith("off")]
+    downs = [x for x, word in zip(t, words) if word.endswith("on")]
+    last = float(data.time[-1])
+    flights = [(up, min([x for x in downs if x > up], default=np.inf)) for up in ups]
+    if not flights:
+        return Undetermined("it does not take off"), Undetermined("it does not take off")
+    up, down = max(flights, key=lambda x: min(x[1], last) - x[0])
+    return up, down if np.isfinite(down) else Undetermined("it does not land")
 
 
 SCENARIO = Scenario(

@@ -68,6 +68,9 @@ def clamped_modes(count: int = 1, length: float = 1.0, nodes: int = 8) -> Clampe
     from scipy.optimize import brentq
 
     count, nodes = _check(count, length, nodes, "clamped_modes")
+    enough = (3 * count + 3) // 2  # the quadrature then gives the highest natural frequency of up to 8 modes to 1 %
+    if nodes < enough:
+        raise ModelError(f"nodes of clamped_modes = {nodes}; {count} modes need at least {enough}.")
     x, w = radau(nodes)  # one node is the tip
     # cos z cosh z = -1 has one root in each interval between multiples of pi
     roots = np.array(
@@ -157,7 +160,7 @@ def add_beam(
     - `direction` of the beam and `bends`, the direction of its deflection, in the frame of `name`; several directions (k, 3)
       give `modes` coordinates each, with `bending` one number or one per direction.
     - `position`, `rotation` of the clamp in `parent`; `joint`: what carries it (fixed by default).
-    - `nodes`: number of material points; `width` [m] and `colour` of what is drawn.
+    - `nodes`: number of material points, at least (3 modes + 2)/2 for clamped modes; `width` [m] and `colour` of what is drawn.
     - `basis`: "clamped", the natural modes of the bare beam; or "polynomial", which converges far faster for a beam that
       carries something, because the curvature of clamped modes vanishes at the tip. It needs `nodes` of `modes` + 2 or more.
 

@@ -310,7 +310,8 @@ class Builder:
                 if not isinstance(site.abscissa, np.ndarray):
                     raise ModelError(f"a body is carried by {site.words}; its abscissa must be a constant number.")
                 if site.body not in names:
-                    raise ModelError(f"there is no rod '{site.body}'; the rods are {', '.join(names) or '(none)'}.")
+                    there = ", ".join([*names, *self._sections]) or "(none)"
+                    raise ModelError(f"there is no rod or flexible body '{site.body}'; there are {there}.")
                 extra.setdefault(site.body, []).append(float(site.abscissa))
         frames = frames_for([*carried, *(s for e in self._elements for s in e.sites)], self._sections)
         out = _Expanded([], [], [], [f.name for f in frames])

@@ -109,7 +109,8 @@ def resolve(site: Site, bodies: dict[str, int], rods: dict[str, PlannedRod], wha
         if isinstance(site.abscissa, np.ndarray) and section_name(site) in bodies:
             return _Resolved("body", bodies[section_name(site)], -1, site)
         raise ModelError(
-            f"{what} is on the rod '{site.body}', which does not exist; the rods are {', '.join(rods) or '(none)'}."
+            f"{what} is on the rod or flexible body '{site.body}', which does not exist; the rods are "
+            f"{', '.join(rods) or '(none)'}."
         )
     rod, X = rods[site.body], site.abscissa
     plan = rod.plan
