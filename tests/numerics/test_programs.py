@@ -410,3 +410,20 @@ def test_what_a_function_imports_is_not_seen(folder):
 
     with pytest.raises(Unkeyable):
         Fingerprint().value(law)
+
+
+def test_programs_under_another_name_are_not_used(folder, traces):
+    @compiled
+    def double(x):
+        return 2 * x
+
+    for size in (2, 3):
+        double(np.ones(size))
+    store.finish()
+    one, other = folder.glob("*.program")
+    content = one.read_bytes(), other.read_bytes()
+    one.write_bytes(content[1])
+    other.write_bytes(content[0])
+    programs.forget()
+    assert [double(np.ones(size)).sum() for size in (2, 3)] == [4, 6]
+    assert len(traces) == 4

@@ -23,7 +23,7 @@ from undula.balance.rows import rows_of
 from undula.balance.solution import with_efforts
 from undula.balance.views import memory_of, views
 from undula.core.arrays import Array, as_array, known, namespace
-from undula.core.errors import UndulaError, is_traced
+from undula.core.errors import UndulaError, function_of, is_traced, reason, shown
 from undula.elements.element import changed
 from undula.elements.view import View
 from undula.integrate.chunks import Moments, Now, moment
@@ -46,6 +46,24 @@ APART = 1e-6  # a larger position residual is not closed by a switch [m or rad]
 AGAIN = 100  # switches at one instant before a run gives up
 
 Until = Callable[[System, Any, State], Any]
+
+
+def check_until(until: Any, system: System, state: State, t0: float) -> None:
+    """Refuses a condition that JAX cannot trace, or whose value is not one number that can change its sign."""
+    function_of(until, ("system", "t", "state"), "until")
+    wanted = "it must return one number, which changes its sign where the run shall end"
+    try:
+        value = eqx.filter_eval_shape(until, system, np.asarray(t0, dtype=float), state)
+    except UndulaError:
+        raise
+    except Exception as error:
+        raise UndulaError(f"until cannot be computed: {reason(error)}.") from error
+    if type(value) in (int, float):
+        return
+    if not hasattr(value, "dtype"):
+        raise UndulaError(f"until returns {shown(value)}; {wanted}.")
+    if value.shape != () or value.dtype.kind not in "fiu":
+        raise UndulaError(f"until returns an array of the shape {value.shape} and the type {value.dtype}; {wanted}.")
 
 
 class Watch(eqx.Module):

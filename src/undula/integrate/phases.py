@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from undula.balance.kinematics import kinetic_energy
-from undula.core.errors import UndulaError, function_of, instance, real
+from undula.core.errors import UndulaError, function_of, instance, real, shown
 from undula.elements.element import changed
 from undula.elements.switching import Schedule
 from undula.integrate.carry import carry_over
@@ -71,6 +71,8 @@ def run_phases(
     Errors of the phases add up.
     """
     check_tolerance(tolerance, dt)
+    if not isinstance(phases, Sequence) or isinstance(phases, str | bytes):
+        raise UndulaError(f"phases = {shown(phases)}; they must be a list of un.Phase.")
     if not phases:
         raise UndulaError("phases is empty; a run needs at least one Phase.")
     for k, phase in enumerate(phases):

@@ -12,7 +12,7 @@ from undula.contact.carried import refuse_unsound
 from undula.core.errors import UndulaError
 from undula.core.phases import phase
 from undula.integrate.engine import Again, Engine
-from undula.integrate.events import Until, Watch, latched_at_start
+from undula.integrate.events import Until, Watch, check_until, latched_at_start
 from undula.integrate.loop import usual_integrator
 from undula.integrate.method import Integrator
 from undula.integrate.progress import OnSamples
@@ -116,6 +116,8 @@ def run(
     steps = check_times(t_end, given, save_every, t0)
     check_state(system, state)
     system = system.at_time(t0)
+    if until is not None:
+        check_until(until, system, state, t0)
     if system.contacts and "unilateral" not in method.takes:
         raise UndulaError(f"{type(method).__name__} cannot integrate '{system.name}', which has contacts; use Moreau.")
     with phase("start"):

@@ -16,7 +16,7 @@ import marshal
 import types
 from collections import OrderedDict
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, ClassVar
 
 import equinox as eqx
 import jax
@@ -350,7 +350,9 @@ class Fingerprint:
 class Watched:
     """Functions, classes and objects of the user, and a digest of all that they depend on: it may change between two calls."""
 
-    latest: "OrderedDict[int, tuple[Any, bytes]]" = OrderedDict()  # what each one was when it was last looked at
+    latest: ClassVar["OrderedDict[int, tuple[Any, bytes]]"] = (
+        OrderedDict()
+    )  # what each one was when it was last looked at
 
     def __init__(self, users: list[Any], traced: bool = False):
         self.users, self.traced = tuple(users), traced
