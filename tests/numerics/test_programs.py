@@ -1,9 +1,11 @@
 """Functions that compile themselves once, and programs that are kept between processes."""
 
+import functools
 import os
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
 
 import equinox as eqx
 import jax
@@ -261,3 +263,167 @@ def test_kept_programs_stay_within_a_limit(tmp_path):
     assert len(list(tmp_path.iterdir())) == 11
     cache.trim(tmp_path, "*.program", limit=999)
     assert sorted(x.name for x in tmp_path.iterdir()) == [*(f"{k}.program" for k in range(4)), "else"]
+
+
+FACTOR, TABLE = 1.0, np.ones(2)
+
+
+def from_globals(x):
+    return FACTOR * TABLE[0] * x
+
+
+class Reads(eqx.Module):
+    """A class of the user, with a method that reads a global."""
+
+    def shape(self, x):
+        return FACTOR * x
+
+
+class Holds:
+    """An object that has no description, and may be changed."""
+
+    def __init__(self, factor):
+        self.factor = factor
+
+    def __call__(self, x):
+        return self.factor * x
+
+
+@pytest.mark.parametrize("cache", ["kept", "off"])
+def test_what_a_function_depends_on_may_change_between_calls(folder, monkeypatch, cache):
+    """Globals, arrays changed in place, cells, objects: the same function, with the same key, is compiled again."""
+    if cache == "off":
+        monkeypatch.setenv("UNDULA_CACHE", "off")
+    nested = jax.jit(from_globals)  # JAX alone would not trace it again
+    cell = [2.0]
+    holds = Holds(2.0)
+    here = sys.modules[__name__]
+
+    @compiled
+    def force(spring, x):
+        return spring.force(x)
+
+    def forces():
+        kinds = (from_globals, nested, lambda x: cell[0] * x, holds)
+        return [-float(force(Spring(np.asarray(1.0), shape=f), 1.0)) for f in kinds]
+
+    springs = forces  # new springs around the same functions, but for the lambda
+    assert springs() == [1, 1, 2, 2]
+    monkeypatch.setattr(here, "FACTOR", 3.0)
+    assert springs() == [3, 3, 2, 2]
+    monkeypatch.setattr(here, "TABLE", np.full(2, 2.0))
+    TABLE[0] = 5.0
+    cell[0], holds.factor = 7.0, 8.0
+    assert springs() == [15, 15, 7, 8]
+
+    @compiled
+    def shape(reads, x):
+        return reads.shape(x)
+
+    assert shape(Reads(), 1.0) == 3.0
+    monkeypatch.setattr(here, "FACTOR", 4.0)
+    assert shape(Reads(), 1.0) == 4.0
+    monkeypatch.setattr(Reads, "shape", lambda self, x: 9.0 * x)
+    assert shape(Reads(), 1.0) == 9.0
+
+
+def test_closures_over_what_is_differentiated(folder):
+    @compiled
+    def force(spring, x):
+        return spring.force(x)
+
+    assert jax.grad(lambda k: force(Spring(np.asarray(1.0), shape=lambda x: k * x), 2.0))(3.0) == -2.0
+
+
+def variants():
+    """Pairs of objects that differ in what they do, though they look alike."""
+
+    def times(k):
+        return lambda x: x * k
+
+    def rule(k):
+        f = jax.custom_jvp(times(1.0))
+        f.defjvp(lambda x, dx: (x[0], k * dx[0]))
+        return f
+
+    def typed(source, file):
+        space = {"eqx": eqx, "__name__": "__main__"}
+        exec(compile(f"class K(eqx.Module):\n    def f(self, x): return {source}", file, "exec"), space)
+        return space["K"]()
+
+    def noted(k):
+        f = times(1.0)
+        f.k = k
+        return f
+
+    @dataclass
+    class Record:
+        a: float = field(default=0.0, compare=False)
+
+    class Wrapper:
+        def __init__(self, k):
+            functools.update_wrapper(self, rule)
+            self.k = k
+
+    def extended(k):
+        record = Record()
+        record.k = k
+        return record
+
+    yield "shapes in a tuple", times((np.ones((2, 3)),)), times((np.ones((3, 2)),))
+    yield "types in a list", times([np.zeros(2)]), times([np.zeros(2, int)])
+    yield "scalars", times((np.int64(0),)), times((np.float64(0),))
+    yield "a class typed into a prompt", typed("x", "<stdin>"), typed("2 * x", "<stdin>")
+    yield "fields that are not compared", Record(1.0), Record(2.0)
+    yield "attributes besides the fields", extended(1.0), extended(2.0)
+    yield "attributes of a function", noted(1.0), noted(2.0)
+    yield "wrappers of the user", Wrapper(1.0), Wrapper(2.0)
+    yield "the name of another function", *(functools.wraps(np.hypot)(times(k)) for k in (1.0, 2.0))
+    yield "methods of built-in objects", times({1: 2}.get), times({1: 3}.get)
+    yield "methods of arrays", times(np.ones(2).dot), times(np.zeros(2).dot)
+    yield "rules of derivatives", rule(1.0), rule(2.0)
+    yield "vectorised functions", np.vectorize(times(1.0)), np.vectorize(times(2.0))
+    yield "masks", times(np.ma.array([1.0], mask=[0])), times(np.ma.array([1.0], mask=[1]))
+    yield "imports", *(eval(f"lambda x: __import__('undula').K{k}") for k in "ab")
+
+
+@pytest.mark.parametrize("one, other", [pytest.param(a, b, id=name) for name, a, b in variants()])
+def test_what_looks_alike_is_told_apart(one, other):
+    """By its digest, or because it has none."""
+
+    def key(x):
+        fingerprint = Fingerprint()
+        try:
+            fingerprint.value(x)
+        except Unkeyable:
+            return object()
+        return fingerprint.digest()
+
+    assert key(one) != key(other)
+
+
+def test_what_a_function_imports_is_not_seen(folder):
+    def law(x):
+        import test_programs
+
+        return x + test_programs.FACTOR
+
+    with pytest.raises(Unkeyable):
+        Fingerprint().value(law)
+
+
+def test_programs_under_another_name_are_not_used(folder, traces):
+    @compiled
+    def double(x):
+        return 2 * x
+
+    for size in (2, 3):
+        double(np.ones(size))
+    store.finish()
+    one, other = folder.glob("*.program")
+    content = one.read_bytes(), other.read_bytes()
+    one.write_bytes(content[1])
+    other.write_bytes(content[0])
+    programs.forget()
+    assert [double(np.ones(size)).sum() for size in (2, 3)] == [4, 6]
+    assert len(traces) == 4

@@ -55,6 +55,8 @@ def reason(error: Exception) -> str:
         return "JAX cannot trace it: use jnp.where instead of `if`, `and`, `or` and comparisons of values"
     if isinstance(error, jax.errors.JAXTypeError):
         return "JAX cannot trace it: use jax.numpy instead of numpy, math and float()"
+    if isinstance(error, LookupError):  # its text is the key alone
+        text = f"{type(error).__name__} {text}"
     return text if len(text) <= 200 else f"{text[:200]}..."
 
 
@@ -90,7 +92,9 @@ def a_dataset(value: Any, what: str) -> Any:
     """The samples of a run, refused if they are something else."""
     if not hasattr(value, "data_vars"):
         remedy = "; give the `data` of the run" if hasattr(value, "data") and hasattr(value, "status") else ""
-        raise UndulaError(f"{what} = a {type(value).__name__}; it must be a dataset, as a run records it{remedy}.")
+        raise UndulaError(
+            f"{what} is of the type {type(value).__name__}; it must be a dataset, as a run records it{remedy}."
+        )
     return value
 
 

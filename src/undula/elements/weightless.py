@@ -37,6 +37,9 @@ class AddedInertia(ForceModel):
         if not is_traced(M):
             if np.abs(M - M.T).max() > 1e-9 * np.abs(M).max(initial=1e-300):
                 raise ModelError(f"{what} is not symmetric.")
+            least = float(np.linalg.eigvalsh(M)[0])
+            if least < -1e-9 * np.abs(M).max(initial=0.0):
+                raise ModelError(f"{what} has the eigenvalue {least:.6g}; none may be negative.")
         self.matrix = M
 
     def inertia(self):

@@ -128,8 +128,8 @@ SCENARIO = Scenario(
             "rule",
             "least reactions",
             "",
-            "what chooses among the torques that fit: the least reactions, torques or powers (sums of squares), the least of the "
-            "largest reactions, or the document's recursion (3.73) to (3.85) as printed, whose power does not balance",
+            "what chooses among the torques that fit: the least reactions, torques or powers (sums of squares), the least of "
+            "the largest reactions, or the document's recursion (3.73) to (3.85) as printed, whose power does not balance",
             choices=tuple(RULES),
         ),
         Parameter("tail_amplitude", 0.0, "rad", "amplitude of the wheeled bodies behind: r7, r9, ..."),

@@ -6,7 +6,7 @@ continue) or "interrupted". All thresholds are in this file.
 
 import warnings
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -184,6 +184,9 @@ def conclude(
     return Verdict(status, message)
 
 
+ROUNDING = 1e-12  # of the stored energy
+
+
 class EnergyError(NamedTuple):
     """Largest energy that a run had created by any sample [J] (negative: lost), the energy it exchanged [J], and when [s].
 
@@ -209,7 +212,7 @@ def energy_error(
     if len(t) < 2 or not np.all(np.isfinite(E)):
         return None
     kinetic = np.asarray(samples.energy_kinetic)
-    slack = np.zeros(len(t))
+    slack: Any = 0.0
     if system.contacts:
         if not passive(system):
             return None
@@ -231,6 +234,7 @@ def energy_error(
         E = kinetic + np.asarray(samples.energy_potential)  # the powers exclude everything accounted for in energies
         supplied = float(np.abs(np.diff(work)).sum())
     off = E - E[0] - work
+    slack = slack + ROUNDING * float(np.abs(E).max())  # at rest, rounding is all there is
     dissipated = 0.0
     if method.dissipates:
         dissipated = 0.0 if system.contacts else float(np.maximum(-off - slack, 0.0).max())

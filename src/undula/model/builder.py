@@ -100,7 +100,10 @@ class Builder:
     def __getattr__(self, name: str) -> Any:
         if not name.startswith("_") and hasattr(System, name) | (name in System.__dataclass_fields__):
             raise NotBuilt(f"the Builder '{self.name}' has no {name}, which a System has: call build() first.")
-        raise AttributeError(f"a Builder has no attribute {name!r}")
+        remedy = (
+            "" if name.startswith("_") else "; elements (loads, springs, constraints, contacts) are attached with add"
+        )
+        raise AttributeError(f"a Builder has no attribute {name!r}{remedy}.")
 
     def base(
         self,

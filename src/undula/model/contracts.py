@@ -227,3 +227,5 @@ def _must_be(value: Any, shapes: Shapes, what: str) -> None:
         elif shape is None:
             found = f"is a {type(value).__name__}, which is no array of JAX (use jnp.stack or jnp.asarray)"
         raise ModelError(f"{what} {found}; it must be {allowed}.")
+    if np.dtype(value.dtype).kind not in "fiub":
+        raise ModelError(f"{what} has the type {value.dtype}; it must be one of real numbers.")

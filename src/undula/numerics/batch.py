@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from undula.core.errors import UndulaError, shown
+from undula.core.errors import UndulaError, reason, shown
 
 
 def batch(f: Callable[..., Any], axes: Any = 0) -> Callable[..., Any]:
@@ -45,7 +45,10 @@ def batch(f: Callable[..., Any], axes: Any = 0) -> Callable[..., Any]:
             own = dict(zip(over, parts))
             return f(*jax.tree.unflatten(structure, [own.get(k, x) for k, x in enumerate(leaves)]))
 
-        return jax.lax.map(one, moved)
+        try:
+            return jax.lax.map(one, moved)
+        except jax.errors.JAXTypeError as error:
+            raise UndulaError(f"batch: f = {shown(f)} cannot be computed: {reason(error)}.") from error
 
     return batched
 

@@ -1,6 +1,7 @@
 """Functions that compile themselves once per structure of their arguments, and programs that are kept between processes.
 
-A structure is everything except the values of numbers: shapes, and all static parts. A function looks for its program among
+A structure is everything except the values of numbers: shapes, and all static parts, among them what the user's functions
+depend on when they are called: their code, closures and globals. A function looks for its program among
 those of this process, then in the folder of the cache, and only then traces and compiles. Inside `jit`, `vmap` or `grad` of
 a caller it is traced as if it were not decorated.
 
@@ -21,7 +22,7 @@ import numpy as np
 
 from undula.core.phases import phase
 from undula.numerics import store
-from undula.numerics.fingerprint import Fingerprint, Unkeyable
+from undula.numerics.fingerprint import Fingerprint, Watched
 from undula.numerics.quick import quick_options
 
 KEPT = 64  # programs of one function that a process keeps
@@ -43,6 +44,13 @@ class Loaded(NamedTuple):
     def __call__(self, arrays: list[Any]) -> Any:
         found = iter(self.executable(*arrays))
         return jax.tree.unflatten(self.structure, [next(found) if x is None else x[0] for x in self.leaves])
+
+
+class Kept(NamedTuple):
+    """A program, and what the user may have changed since it was made."""
+
+    program: Loaded
+    watched: Watched
 
 
 class Lowered(NamedTuple):
@@ -71,7 +79,7 @@ class Program:
     ):
         self.function, self.quick, self.nameless = function, quick, nameless
         self.name = f"{function.__module__}.{function.__qualname__}"
-        self.kept: OrderedDict[Any, Loaded] = OrderedDict()
+        self.kept: OrderedDict[Any, Kept] = OrderedDict()
         self.traces: dict[Any, Lowered] = {} if like is None else like.traces
         self.remembers = like is not None  # whether traces are kept for another compilation
         if like is not None:
@@ -101,7 +109,10 @@ class Program:
         arrays, key = _split(leaves, tree)
         found = self._known(key)
         if found is None:
-            load = self._kept(named, key) or self._made(named, key)
+            digest, watched = self._digest(named)
+            if watched.traced:
+                return self._traced(*named[0], **named[1])
+            load = self._kept(named, key, digest, watched) or self._made(named, key, digest, watched)
             found = load()
         return found(arrays)
 
@@ -121,7 +132,7 @@ class Program:
             return None
         _, key = _split(*jax.tree.flatten(self._bare(*named)))
         found = self._known(key)
-        return (lambda: self) if found is not None else self._then(self._kept(named, key))
+        return (lambda: self) if found is not None else self._then(self._kept(named, key, *self._digest(named)))
 
     def make(self, *args: Any) -> Callable[[], Any]:
         """Traces the function; the result, called in any thread, compiles it and returns the program.
@@ -132,7 +143,7 @@ class Program:
         if not _is_ahead():
             return lambda: self
         _, key = _split(*jax.tree.flatten(self._bare(*named)))
-        made = self._then(self._made(named, key))
+        made = self._then(self._made(named, key, *self._digest(named)))
         assert made is not None
         return made
 
@@ -154,13 +165,14 @@ class Program:
     def _known(self, key: Any) -> Loaded | None:
         with _lock:
             found = self.kept.get(key)
-            if found is not None:
-                self.kept.move_to_end(key)
-            return found
+            if found is None or not found.watched.is_same():
+                return None
+            self.kept.move_to_end(key)
+            return found.program
 
-    def _keep(self, key: Any, digest: str | None, found: Loaded) -> Loaded:
+    def _keep(self, key: Any, digest: str | None, watched: Watched, found: Loaded) -> Loaded:
         with _lock:
-            self.kept[key] = found
+            self.kept[key] = Kept(found, watched)
             while len(self.kept) > KEPT:
                 self.kept.popitem(last=False)
             if digest is not None:
@@ -169,15 +181,14 @@ class Program:
                     _by_digest.popitem(last=False)
         return found
 
-    def _kept(self, arguments: Any, key: Any) -> Callable[[], Loaded] | None:
+    def _kept(self, arguments: Any, key: Any, digest: str | None, watched: Watched) -> Callable[[], Loaded] | None:
         """A function that loads the program from what is kept; None if it is not kept."""
-        digest = self._digest(arguments)
         if digest is None:
             return None
         with _lock:
             known = _by_digest.get(digest)
         if known is not None:
-            return lambda: self._keep(key, digest, known)
+            return lambda: self._keep(key, digest, watched, known)
         if not store.has(digest):
             return None
 
@@ -185,17 +196,18 @@ class Program:
             with phase("load"):
                 found = store.load(digest)
             if found is None:  # damaged
-                return self._made(arguments, key)()
-            return self._keep(key, digest, Loaded(*found))
+                return self._made(arguments, key, digest, watched)()
+            return self._keep(key, digest, watched, Loaded(*found))
 
         return load
 
-    def _made(self, arguments: Any, key: Any) -> Callable[[], Loaded]:
+    def _made(self, arguments: Any, key: Any, digest: str | None, watched: Watched) -> Callable[[], Loaded]:
         """Traces and lowers the function, unless that was done; the result compiles it."""
-        lowered = self.traces.get(key) or self._lowered(*jax.tree.flatten(arguments))
+        lowered = self.traces.get((key, watched.seen)) or self._lowered(*jax.tree.flatten(arguments))
         if self.remembers:
-            self.traces[key] = lowered
-        digest = self._digest(arguments) if lowered.kept else None
+            self.traces[key, watched.seen] = lowered
+        if not lowered.kept:
+            digest = None
 
         def compile_it() -> Loaded:
             with phase("compile"):
@@ -205,7 +217,7 @@ class Program:
             found = Loaded(executable, lowered.structure, lowered.leaves)
             if digest is not None and store.borrowed() == borrowed:
                 store.keep(digest, found.executable, found.structure, found.leaves)
-            return self._keep(key, digest, found)
+            return self._keep(key, digest, watched, found)
 
         return compile_it
 
@@ -229,18 +241,17 @@ class Program:
             traced = jax.jit(flat).trace(*shapes)
             return Lowered(traced.lower(), made[0], made[1], not _calls_back(traced.jaxpr.jaxpr))
 
-    def _digest(self, arguments: Any) -> str | None:
-        """The name under which the program is kept; None if it cannot be kept."""
-        if store.folder() is None:
-            return None
-        one = Fingerprint()
+    def _digest(self, arguments: Any) -> tuple[str | None, Watched]:
+        """The name under which the program is kept, None if it cannot be kept; and what it depends on of the user's."""
+        one = Fingerprint(here=True)
         one.word(store.environment(), self.name, self.quick)
         try:
             one.value(self.function)  # names alone do not tell lambdas or derivatives from each other
             one.arguments(self._bare(*arguments))
-        except (Unkeyable, RecursionError, TypeError):
-            return None
-        return one.digest().hex()
+            kept = one.portable and store.folder() is not None
+        except (RecursionError, TypeError):
+            kept = False
+        return one.digest().hex() if kept else None, Watched(one.users, one.traced)
 
 
 def compiled(function: Callable[..., Any] | None = None, *, nameless: bool = False) -> Callable[..., Any]:
@@ -324,6 +335,7 @@ def _is_ahead() -> bool:
     config: Any = jax.config
     if (
         config.jax_default_device is not None
+        or not config.jax_enable_x64  # arrays of 64 bits would have to be converted for each call
         or config.jax_disable_jit
         or config.jax_debug_nans
         or config.jax_debug_infs

@@ -1,8 +1,8 @@
 """Compiled programs in files.
 
-A file holds a magic word, the SHA-256 of the rest, and the compressed program: XLA aborts on damaged ones, so the sum is
-checked first. Files are written aside and put in place at once; two processes may write the same one. Loading runs code:
-the folder must belong to the user, and nobody else may write to it.
+A file holds a magic word, the SHA-256 of its name and of the rest, and the compressed program: XLA aborts on damaged ones, so
+the sum is checked first. Files are written aside and put in place at once; two processes may write the same one. Loading runs
+code: the folder must belong to the user, and nobody else may write to it.
 """
 
 import contextlib
@@ -14,6 +14,7 @@ import platform
 import sys
 import tempfile
 import threading
+import time
 import zlib
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -25,8 +26,9 @@ import numpy as np
 
 from undula.core.cache import cache_folder, private_folder, trim
 
-MAGIC = b"undula programs 1\n"
+MAGIC = b"undula programs 2\n"
 SUFFIX = ".program"
+ABANDONED = 3600.0  # age of a file that nobody is writing any more [s]
 
 _writers: list[ThreadPoolExecutor] = []
 _pending: list[Future] = []
@@ -43,6 +45,10 @@ def _usable(*environment: str | None) -> Path | None:
     if root is None or not private_folder(root / "programs"):
         return None
     trim(root / "programs", f"*{SUFFIX}")
+    for path in (root / "programs").glob("*.part"):  # of a process that ended while it wrote
+        with contextlib.suppress(OSError):
+            if time.time() - path.stat().st_mtime > ABANDONED:
+                path.unlink()
     return root / "programs"
 
 
@@ -117,7 +123,7 @@ def load(digest: str) -> tuple[Callable[..., Any], Any, tuple[Any, ...]] | None:
     except OSError:
         return None
     body = data[len(MAGIC) + 32 :]
-    if not data.startswith(MAGIC) or hashlib.sha256(body).digest() != data[len(MAGIC) : len(MAGIC) + 32]:
+    if not data.startswith(MAGIC) or _sum(digest, body) != data[len(MAGIC) : len(MAGIC) + 32]:
         with contextlib.suppress(OSError):
             path.unlink()
         return None
@@ -158,6 +164,11 @@ def keep(digest: str, executable: Any, structure: Any, kinds: tuple[Any, ...]) -
         _write(digest, executable, structure, kinds)
 
 
+def _sum(digest: str, body: bytes) -> bytes:
+    """What tells damaged programs, and those of other names."""
+    return hashlib.sha256(digest.encode() + body).digest()
+
+
 def finish() -> None:
     """Waits until all programs are written."""
     for x in list(_pending):
@@ -174,7 +185,7 @@ def _write(digest: str, executable: Any, structure: Any, kinds: tuple[Any, ...])
     try:
         payload, inside, _ = serialize(executable)
         body = zlib.compress(pickle.dumps((payload, inside.num_leaves, example, kinds)), 1)
-        data = MAGIC + hashlib.sha256(body).digest() + body
+        data = MAGIC + _sum(digest, body) + body
         number, name = tempfile.mkstemp(dir=where, suffix=".part")
     except Exception:  # a full disk, or a result that only means something in this process
         return
