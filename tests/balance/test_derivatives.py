@@ -148,6 +148,25 @@ def test_batch_equals_loop_and_compiled_equals_eager():
                                jax.jit(FUNCTIONS["inverse_dynamics"])(SYSTEM, MOVING).v, rtol=1e-12)  # fmt: skip
 
 
+def test_gradient_of_a_batch():
+    """The gradient of a sum over a batch is the sum of gradients, also where some results are known, the same for all."""
+    b = un.Builder("swing")
+    b.base("ground")
+    b.body(
+        "rod", "ground", un.Revolute((0, 1, 0), motion=un.laws.Sinusoid(0.5, 3.0)), 1.0, (0, 0, -0.5), (0.1, 0.1, 0.01)
+    )
+    swing = b.build()
+    times = np.array([0.1, 0.4])
+
+    def effort(m, t):
+        return un.hybrid_dynamics(swing.replace(mass=swing.mass * m), swing.state(), t).efforts[0]
+
+    batched = jax.grad(lambda m: jax.vmap(lambda t: effort(m, t))(jnp.asarray(times)).sum())(1.0)
+    # without damping the effort is I q'' + m g l sin q, of which the second term and m l^2 of I grow with the mass
+    q, ddq = 0.5 * np.sin(3 * times), -4.5 * np.sin(3 * times)
+    assert float(batched) == pytest.approx(float((0.25 * ddq + 9.81 * 0.5 * np.sin(q)).sum()), rel=1e-12)
+
+
 @pytest.mark.parametrize(
     "name",
     ["inverse_dynamics", *(pytest.param(n, marks=pytest.mark.long) for n in ("mass_matrix", "forward_dynamics"))],

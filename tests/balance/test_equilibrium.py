@@ -55,6 +55,12 @@ class TestPendulum:
         assert_allclose(bent[0, 0], (-2 * by_k + m * G * self.l * np.sin(q) * by_k**2) / K, rtol=1e-8)
         assert_allclose(bent[0, 1], bent[1, 0], rtol=1e-8)
 
+    def test_gradient_of_a_batch(self):
+        """Outside compiled functions, too, where each part is compiled by itself."""
+        factors = jnp.array([1.0, 1.0])
+        batched = jax.grad(lambda x: jax.vmap(lambda f: self.angle(f * x))(factors).sum())(self.x)
+        assert_allclose(batched, 2 * self.exact()[1], rtol=1e-8)
+
 
 class TestRod:
     """A cantilever under a force at its tip."""

@@ -2,6 +2,7 @@
 
 import functools
 import json
+import warnings
 
 import equinox as eqx
 import jax
@@ -470,8 +471,10 @@ class TestAiko:
         moved = {}
         for name in ("aiko-lateral", "aiko-lateral-isotropic", "aiko-sidewinding"):
             setup = gallery.load(name).setup()
-            run = un.run(setup.system, setup.state, t_end=9.0, dt=1e-3, save_every=100)
-            assert run.ok
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", un.UndulaWarning)  # the error of so long a step is a little above 1 %
+                run = un.run(setup.system, setup.state, t_end=9.0, dt=1e-3, save_every=100)
+            assert run.ok and run.error < 0.04
             x = run.data.body_position.sel(body="link6").values
             moved[name] = x[-1] - x[0]
             weight = run.data.contact_force.values[10:, :, 2].sum(1).mean()

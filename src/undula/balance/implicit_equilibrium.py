@@ -175,7 +175,9 @@ def differentiable(terms: TermsOf, system: System, start: State, found: State, t
         matrix = columns_of(linear, n + rows)
         return jnp.linalg.solve(matrix, right) * jnp.where(_is_singular(matrix), jnp.nan, 1.0)
 
-    y = jax.lax.custom_root(imbalance, jnp.zeros(n + rows), lambda _, y: y, solved)
+    # the root is zero; it must seem to depend on the balance, as its derivative does: in `grad` of `vmap` of `jit`, JAX gives a
+    # result the batch axis of its derivative only after it has traced everything that follows
+    y = jax.lax.custom_root(imbalance, jnp.zeros(n + rows), lambda f, y: 0 * f(y), solved)
     state = _displaced(system, near, y[:n])
     if not ideal:
         return state, jnp.zeros(0)

@@ -152,9 +152,11 @@ def _solve_jvp(roles: Roles, primals: tuple[Inputs], tangents: tuple[Inputs]):
     gains = jax.lax.custom_linear_solve(inertia, right, invert, symmetric=True)
     gain0, gain = gains[:6], gains[6:]
     more_wrench, more_effort = inverse(roles.top, still, gain0, gain)
+    # what is known must not seem to depend on the rest: in `grad` of `vmap` of `jit`, JAX gives a result the batch axis of its
+    # derivative only after it has traced everything that follows
     return found, Outputs(
-        jnp.where(free, gain0, change.deta0),
-        jnp.where(unknown, gain, change.dv),
+        jnp.where(free, gain0, change.deta0) if free.any() else change.deta0,
+        jnp.where(unknown, gain, change.dv) if unknown.any() else change.dv,
         deffort + more_effort,
         dwrench + more_wrench,
     )
