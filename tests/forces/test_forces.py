@@ -278,10 +278,22 @@ class TestHost:
         with pytest.raises(un.UndulaError, match="a host force cannot be differentiated"):
             jax.grad(end)(1.0)
 
-    def test_wrong_numbers(self):
-        system = self.cart(lambda t, p, R, twist: np.zeros(3))
-        with pytest.raises(Exception, match="returned 3 numbers; it must be 1 times 6"):
-            un.run(system, t_end=0.1, dt=0.01)
+    @pytest.mark.parametrize(
+        "value, words",
+        [
+            (lambda: np.zeros(3), "returned 3 numbers; it must return 1 times 6"),
+            (lambda: np.full(6, np.inf), "its numbers must be finite"),
+            (lambda: {}["licence"], "failed: "),
+        ],
+    )
+    def test_errors_end_a_run_with_their_reason(self, value, words):
+        """The run keeps what it had computed by then."""
+        system = self.cart(lambda t, p, R, twist: np.zeros(6) if t < 0.045 else value())
+        run = un.run(system, t_end=0.1, dt=0.01, save_every=1)
+        assert run.status == "failed" and words in run.message and "at t = 0.05 s" in run.message
+        assert_allclose(run.data.time[-1], 0.05, atol=1e-12)  # the state there is known, but not what follows
+        with pytest.raises(Exception, match=words):  # outside a run there is nothing to keep
+            un.simulate(system, system.state(), 0.01, 10).v.block_until_ready()
 
 
 class TestRowsOff:

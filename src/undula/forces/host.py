@@ -10,7 +10,8 @@ import numpy as np
 from jaxtyping import Float
 
 from undula.core.arrays import Array
-from undula.core.errors import ModelError, UndulaError, function_of, shown
+from undula.core.callbacks import guarded
+from undula.core.errors import ModelError, UndulaError, function_of, reason, shown
 from undula.elements.force import ForceModel
 from undula.elements.site import Site, as_site
 from undula.elements.view import View
@@ -59,8 +60,7 @@ def _called(function: Callable[..., Any], count: int, *args: Array) -> Float[Arr
 
     @jax.custom_jvp
     def call(*args):
-        return jax.pure_callback(lambda *x: _checked(function(*map(np.asarray, x)), count), shape, *args,
-                                 vmap_method="sequential")  # fmt: skip
+        return jax.pure_callback(lambda *x: _computed(function, count, *x), shape, *args, vmap_method="sequential")
 
     @call.defjvp
     def refuse(primals, tangents):
@@ -69,8 +69,19 @@ def _called(function: Callable[..., Any], count: int, *args: Array) -> Float[Arr
     return call(*args)
 
 
-def _checked(value: Any, count: int) -> np.ndarray:
-    out = np.asarray(value, dtype=float).reshape(-1)
-    if out.size != 6 * count:
-        raise UndulaError(f"the function of a host force returned {out.size} numbers; it must be {count} times 6.")
-    return out.reshape(count, 6)
+def _computed(function: Callable[..., Any], count: int, t: Any, *motion: Any) -> np.ndarray:
+    """The wrenches that the function returns, checked."""
+    what = f"the function of a host force, at t = {float(t):.6g} s,"
+
+    def work() -> np.ndarray:
+        try:
+            out = np.asarray(function(np.asarray(t), *map(np.asarray, motion)), dtype=float).reshape(-1)
+        except Exception as error:
+            raise UndulaError(f"{what} failed: {reason(error)}.") from error
+        if out.size != 6 * count:
+            raise UndulaError(f"{what} returned {out.size} numbers; it must return {count} times 6.")
+        if not np.all(np.isfinite(out)):
+            raise UndulaError(f"{what} returned {shown(out.tolist())}; its numbers must be finite.")
+        return out.reshape(count, 6)
+
+    return guarded(work, (count, 6))

@@ -9,6 +9,7 @@ import numpy as np
 
 from undula.balance.classes import Classes
 from undula.balance.internal import updated
+from undula.core.callbacks import collected
 from undula.core.errors import UndulaError
 from undula.core.phases import phase
 from undula.integrate.accuracy import Mark, Programs, Repetition
@@ -94,10 +95,15 @@ class Engine:
         self.compile_s = self.wall_s = 0.0
         self.events: list[Event] = []
         self.marks: list[Mark] = []
+        self.errors: list[str] = []  # of Python functions that the compiled steps call
         self.classes = Classes(system, state, t0)
 
     def go(self, steps: Steps, done: str, goal: Goal) -> Outcome | Again:
         """The run with the given steps; how to do it better, if it is not good enough and may be repeated."""
+        with collected() as self.errors:
+            return self._go(steps, done, goal)
+
+    def _go(self, steps: Steps, done: str, goal: Goal) -> Outcome | Again:
         count = -(-steps.count // steps.stride) + 1
         size = max(1, min(CHUNK, CHUNK_BYTES // _sample_bytes(self.system)))
         began = time.perf_counter()
@@ -130,11 +136,11 @@ class Engine:
                 if kept + len(samples.t) == count and not ended:  # a multiple of dt may differ from it by rounding
                     samples = samples._replace(t=np.append(samples.t[:-1], self.t_end))
                 found = fault(self.system, self.method, samples, records, steps, lambda: self._advice(steps.dt))
-                if found is not None and goal.bold and goal.divisions > 1 and kept + found.sample:
+                if found is not None and goal.bold and goal.divisions > 1 and kept + found.sample and not self.errors:
                     self.wall_s += time.perf_counter() - began
                     return Again(min(4, goal.divisions), "the motion could not be computed")
                 if found is not None:
-                    verdict = Verdict("failed", found.message)
+                    verdict = Verdict("failed", self.errors[0] if self.errors else found.message)
                     samples, records = jax.tree.map(lambda x, n=found.sample: x[:n], (samples, records))
                 parts.append((samples, records))
                 kept += len(samples.t)
