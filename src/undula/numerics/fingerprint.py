@@ -2,8 +2,9 @@
 
 Hashes of Python differ between processes, and pickles between equal objects; here an object is written as a sequence of
 bytes that follows from its structure alone: arrays that are arguments by their shapes, all else by value. A function or a
-class of this package, of JAX or of NumPy is written by its name, because their versions belong to the key; one of the user
-by its bytecode, constants, defaults, closure and the globals that it uses.
+class of this package, of JAX or of NumPy is written by its name, because their versions belong to the key; one of another
+installed package by its name and its file's size and time; one of the user by its bytecode, constants, defaults, closure and
+the globals that it uses.
 """
 
 import contextlib
@@ -13,6 +14,9 @@ import enum
 import functools
 import hashlib
 import marshal
+import os
+import sys
+import sysconfig
 import types
 from collections import OrderedDict
 from collections.abc import Iterator
@@ -66,8 +70,10 @@ GENERATED = {
     ),
 }
 PLAIN = (type(None), bool, int, float, complex, str, bytes)
+INSTALLED = tuple({sysconfig.get_paths()[x] + os.sep for x in ("stdlib", "platstdlib", "purelib", "platlib")})
 DEEP = 2  # how far objects without description are followed
 WATCHED = 1000  # functions, classes and objects of the user
+MOST = 3000  # objects that are followed from one of them: beyond, they are told apart by identity
 # Objects of JAX around functions: attributes that say what they do
 DERIVATIVES: dict[type, tuple[str, ...]] = {
     jax.custom_jvp: ("fun", "jvp", "nondiff_argnums", "nondiff_argnames", "symbolic_zeros"),
@@ -206,6 +212,8 @@ class Fingerprint:
         if id(x) in self._seen:
             self.word("again", self._seen[id(x)])
             return False
+        if len(self._seen) >= MOST:
+            raise Unkeyable("too many objects")
         self._seen[id(x)] = len(self._seen)
         self._kept.append(x)
         return True
@@ -239,7 +247,7 @@ class Fingerprint:
             self.value(x.__func__)
         elif isinstance(x, eqx.Module) or dataclasses.is_dataclass(x):
             self._type(type(x))
-            if isinstance(x, eqx.Module) or _is_known(type(x).__module__):
+            if isinstance(x, eqx.Module) or _is_ours(type(x).__module__):
                 self._record(x)
             else:
                 with self._inside(x):
@@ -264,9 +272,9 @@ class Fingerprint:
         fields = dataclasses.fields(x)
         for f in fields:
             # in this package, a field that is not compared holds what follows from others
-            if f.compare or isinstance(x, eqx.Module) or not _is_known(type(x).__module__):
+            if f.compare or isinstance(x, eqx.Module) or not _is_ours(type(x).__module__):
                 self.value(getattr(x, f.name, None))
-        if not _is_known(type(x).__module__):  # what a user's class keeps besides its fields
+        if not _is_ours(type(x).__module__):  # what a user's class keeps besides its fields
             names = {f.name for f in fields}
             self.value({k: v for k, v in sorted(getattr(x, "__dict__", {}).items()) if k not in names})
 
@@ -282,10 +290,8 @@ class Fingerprint:
             self._depth -= 1
 
     def _function(self, f: types.FunctionType) -> None:
-        plain = f.__closure__ is None or hasattr(f, "program")
-        home = f.__globals__.get("__name__")  # a wrapper bears the name of what it wraps, and of its module
-        if _is_known(f.__module__) and _is_known(home) and "<" not in f.__qualname__ and plain:
-            self.word("named", f.__module__, f.__qualname__)
+        if _is_named(f):
+            self.word("named", f.__module__, f.__qualname__, _version(f.__module__))
             return
         if hasattr(f, "program"):  # a function that compiles itself
             self.word("compiled")
@@ -326,6 +332,7 @@ class Fingerprint:
     def _type(self, cls: type) -> None:
         self.word("type", cls.__module__, cls.__qualname__)
         if _is_known(cls.__module__) and "<" not in cls.__qualname__:
+            self.word(_version(cls.__module__))
             return
         if not self._first(cls):
             return
@@ -391,8 +398,41 @@ def _alone(x: Any) -> bytes:
     return one.digest()
 
 
+def _is_named(f: types.FunctionType) -> bool:
+    """Whether the name of a function says what it does: it is one of a package, or the wrapper of one (type checks)."""
+    home = f.__globals__.get("__name__")  # a wrapper bears the name of what it wraps, and of its module
+    if not (_is_known(f.__module__) and _is_known(home)) or "<" in f.__qualname__:
+        return False
+    if f.__closure__ is None or hasattr(f, "program"):
+        return True
+    inner = getattr(f, "__wrapped__", None)
+    return isinstance(inner, types.FunctionType) and (inner.__module__, inner.__qualname__) == (
+        f.__module__, f.__qualname__) and _is_named(inner)  # fmt: skip
+
+
+@functools.cache
 def _is_known(module: str | None) -> bool:
-    return module is not None and module.split(".")[0] in KNOWN
+    """Whether a module belongs to a package that the user does not change: one of ours, or one that is installed."""
+    if module is None:
+        return False
+    return _is_ours(module) or bool(_version(module))
+
+
+def _is_ours(module: str) -> bool:
+    """Whether its version is part of the key."""
+    return module.split(".")[0] in KNOWN
+
+
+@functools.cache
+def _version(module: str) -> str:
+    """Size and time of the file of an installed module; "" for others, and for packages that are part of the key."""
+    if _is_ours(module):
+        return ""
+    file = getattr(sys.modules.get(module), "__file__", None)
+    if not file or not file.startswith(INSTALLED):
+        return ""
+    found = os.stat(file)
+    return f"{found.st_size} {found.st_mtime_ns}"
 
 
 def _imports(code: types.CodeType) -> list[str]:
