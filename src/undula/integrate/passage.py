@@ -13,7 +13,7 @@ from undula.model.system import System
 from undula.numerics.programs import quickly_compiled
 from undula.record.sample import Sample
 
-POINTS = 1000  # on the way between two samples, at most
+POINTS = 1000  # on the way between two samples
 
 
 class Passage(NamedTuple):
@@ -50,11 +50,9 @@ def _first(group: Group, k: int, name: str, thickness: float, samples: Sample, d
     centre = _places(samples, group.sites[0], k)
     other = _places(samples, group.sites[1], k) if len(group.sites) > 1 else np.zeros(3)
     at = centre - other
-    steps = np.maximum(np.round(np.diff(t) / dt), 1)
-    way = np.linalg.norm(np.diff(at, axis=0), axis=1) / steps
+    way = np.linalg.norm(np.diff(at, axis=0), axis=1) / np.maximum(np.round(np.diff(t) / dt), 1)
     for i in np.flatnonzero(way > thickness):
-        count = int(min(POINTS, np.ceil(8 * way[i] * steps[i] / thickness)))
-        points = at[i] + np.linspace(0, 1, count + 1)[:, None] * (at[i + 1] - at[i])
+        points = at[i] + np.linspace(0, 1, POINTS + 1)[:, None] * (at[i + 1] - at[i])
         if (_gaps(group, k, points) < 0).any():
             return Passage(name, float(t[i]), float(way[i]), float(thickness))
     return None
@@ -75,7 +73,7 @@ def _distances(surface: Any, points: Any) -> Any:
 
 def _places(samples: Sample, site: PackedSite, k: int) -> np.ndarray:
     """Positions (times, 3) [m] of a site of bodies, in the world."""
-    offset = np.zeros(3) if site.position is None else np.asarray(site.position[k])
+    offset = np.zeros(3) if site.position is None else np.asarray(site.position)[k]
     body = site.bodies[k]
     if body >= samples.bodies.position.shape[1]:
         return offset
