@@ -234,7 +234,7 @@ ARGUMENTS = {
     "iterations": (lambda s, x: un.equilibrium(s, x, max_iterations=1.5), "max_iterations = 1.5 is not allowed"),
     "keep": (lambda s, x: un.linearise(s, x, keep=3), "keep = 3; it must be a name"),
     "path": (lambda s, x: un.load(3), "path = 3; it must be the path of a file"),
-    "data": (lambda s, x: un.save(s, "x.nc"), "data = a System; it must be a dataset, as a run records it"),
+    "data": (lambda s, x: un.save(s, "x.nc"), "data is of the type System; it must be a dataset, as a run records it"),
 }
 
 
