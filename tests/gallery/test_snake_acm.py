@@ -3,6 +3,8 @@
 Expected values are its closed forms and an independent model of planar mechanisms.
 """
 
+from pathlib import Path
+
 import jax
 import numpy as np
 import pytest
@@ -11,7 +13,10 @@ import scipy.linalg
 from numpy.testing import assert_allclose
 
 import undula as un
+from undula import gallery
 from undula.balance.admissible import instant
+from undula.gallery.snake_acm import RULES
+from undula.scenario.scenario import run_scenario
 from vehicles import PLANE, instants, motion, seen, vehicle, yaw
 
 
@@ -117,3 +122,27 @@ class TestSnake:
         s = path[0]
         assert np.abs(s.position).max() < np.pi / 2
         assert s.residual.max() < 1e-12
+
+
+@pytest.mark.long
+def test_rules_of_the_page():
+    """The numbers of the page's table, and that each rule gives the least of what it minimises, at every instant."""
+    page = (Path(__file__).parents[2] / "docs" / "gallery" / "snake-acm.md").read_text().partition("All rules on")[2]
+    rows = [line.strip("| ").split(" | ") for line in page.splitlines() if line.startswith("| ")][1:]
+    runs = {row[0]: run_scenario(gallery.load("snake-acm"), {"rule": row[0]}) for row in rows}
+    assert list(runs) == list(RULES)
+    for name, *numbers in rows:
+        metrics = [1e3 * runs[name].metrics[x] for x in ("tau_max", "tau_median", "reaction_max")]
+        for number, metric in zip(numbers, metrics):
+            assert number == "-" or float(number) == pytest.approx(metric, rel=0.01)
+    costs = {
+        "least reactions": lambda d: (d.reaction**2).sum("constraint"),
+        "least torques": lambda d: (d.effort**2).sum("coordinate"),
+        "least power": lambda d: ((d.effort * d.velocity) ** 2).sum("coordinate"),
+        "largest margin": lambda d: np.abs(d.reaction).max("constraint"),
+    }
+    for best, cost in costs.items():
+        own = cost(runs[best].run.data).values
+        for other in costs:
+            value = cost(runs[other].run.data).values
+            assert (own <= value + 1e-4 * value.max()).all()

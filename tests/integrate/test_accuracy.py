@@ -247,12 +247,13 @@ def test_undetermined():
     assert reasons_of({"a": few, "b": 1.0, "c": float("nan")}).keys() == {"a", "c"}
 
 
-def test_rest_under_constraints_is_no_error():
+@pytest.mark.parametrize("mass", [1.0, 1e4])
+def test_rest_under_constraints_is_no_error(mass):
     """Its energy is that of the weight; what the balance lacks is rounding."""
     b = un.Builder("arm")
     b.base("ground")
-    b.body("arm", "ground", un.Revolute((0, 1, 0)), mass=1.0, com=(0.5, 0, 0), inertia=0.1)
-    b.body("hand", "arm", un.Revolute((0, 1, 0)), mass=1.0, com=(0.5, 0, 0), inertia=0.1, position=(1, 0, 0))
+    b.body("arm", "ground", un.Revolute((0, 1, 0)), mass=mass, com=(0.5, 0, 0), inertia=0.1 * mass)
+    b.body("hand", "arm", un.Revolute((0, 1, 0)), mass=mass, com=(0.5, 0, 0), inertia=0.1 * mass, position=(1, 0, 0))
     tip = un.laws.Constant(np.array([1.2, 0.3]))
     b.add(un.rows.PrescribedPoint("tip", "hand", tip, point=(1, 0, 0), holds="xz"))
     system = b.build()

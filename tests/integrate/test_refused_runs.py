@@ -118,23 +118,3 @@ def test_surfaces_of_ones_own_are_checked():
     b.add(C.Contact("foot", "ball", Crooked(), radius=0.1))
     with pytest.raises(un.ModelError, match="touch of the contact 'foot' cannot be computed"):
         b.build()
-
-
-@pytest.mark.parametrize(
-    "until, words",
-    [
-        (5, r"until = 5; it must be a function of \(system, t, state\)"),
-        (lambda system, t: t, r"it must be a function of \(system, t, state\)"),
-        (lambda system, t, state: None, "until returns None; it must be one number"),
-        (lambda system, t, state: jnp.zeros(3) * t, r"the shape \(3,\)"),
-        (lambda system, t, state: t > 0.05, "until returns True or False"),
-        (lambda system, t, state: np.sin(state.q[0]), "use jax.numpy"),
-        (lambda system, t, state: 1.0 if t > 0.05 else -1.0, "use jnp.where"),
-    ],
-)
-def test_conditions_that_cannot_be_watched(until, words):
-    b = un.Builder("pendulum")
-    b.base("ground")
-    b.body("arm", "ground", un.Revolute((0, 1, 0)), mass=1.0, inertia=0.1)
-    with pytest.raises(un.UndulaError, match=words):
-        un.run(b.build(), t_end=0.1, dt=0.01, until=until)

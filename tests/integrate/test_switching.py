@@ -474,7 +474,9 @@ class TestUntil:
         [
             (lambda system, t, state: t > 0.05, "until returns True or False; it must be one number"),
             (lambda system, t, state: state.base.position, r"until returns an array of the shape \(3,\)"),
+            (5, r"until = 5; it must be a function of \(system, t, state\)"),
             (lambda system, t, state: None, "until returns None"),
+            (lambda system, t, state: 1.0 if t > 0.05 else -1.0, "use jnp.where"),
             (lambda system, t, state: float(t) - 0.05, "use jax.numpy instead of numpy, math and float()"),
             (
                 lambda state: state.q[0],

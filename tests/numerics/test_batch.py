@@ -54,6 +54,7 @@ def test_compiled_and_differentiated():
         (lambda: un.batch(jnp.sin, 2)(Q), r"shape \(5, 2\) has no axis 2"),
         (lambda: un.batch(jnp.sin, None)(Q), "at least one array; they are none"),
         (lambda: un.batch(jnp.add)(Q, Q[:2]), r"same number of instances.*\(5, 2\), \(2, 2\)"),
+        (lambda: un.batch(lambda x: "a")(Q), "cannot be computed: .*<class 'str'>"),
     ],
 )
 def test_refusals(call, words, wrong_types):

@@ -10,12 +10,15 @@ from dataclasses import dataclass, field
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import jaxtyping
 import numpy as np
 import pytest
 from jax.experimental.compilation_cache import compilation_cache
 from numpy.testing import assert_allclose
+from scipy.optimize import minimize
 
 from undula.core import cache
+from undula.lie.so3 import exp
 from undula.numerics import programs, store
 from undula.numerics.fingerprint import Fingerprint, Unkeyable
 from undula.numerics.programs import Program, compiled, quickly_compiled
@@ -400,6 +403,21 @@ def test_what_looks_alike_is_told_apart(one, other):
         return fingerprint.digest()
 
     assert key(one) != key(other)
+
+
+def test_installed_packages_are_known_by_name():
+    """Following all that a function of SciPy calls takes longer than compiling; wrappers of type checks are not followed."""
+
+    def law(t):
+        return minimize(lambda x: x**2 + t, 0.0).fun
+
+    one = Fingerprint()
+    one.value(law)
+    assert one.users == [law] and len(one._seen) < 20
+    wrapped = jaxtyping.jaxtyped(typechecker=None)(exp)
+    other = Fingerprint()
+    other.value(wrapped)
+    assert wrapped is not exp and not other.users
 
 
 def test_what_a_function_imports_is_not_seen(folder):

@@ -41,9 +41,8 @@ class Leg(un.laws.Law):
 
     def value(self, t: Any) -> Float[Array, "3"]:
         inside = phase(t + self.ahead, self.breaks[-1])
-        inner = (
-            inside >= self.breaks[1:-1]
-        )  # the first and the last piece have no other end, as `inside` may be rounded to it
+        # the first and the last piece have no other end, because `inside` may be rounded to it
+        inner = inside >= self.breaks[1:-1]
         piece = jnp.append(1.0, inner) - jnp.append(inner, 0.0)
         s = inside - self.breaks[:-1]
         powers = jnp.cumprod(jnp.stack([jnp.ones_like(s), *[s] * 5]), axis=0)

@@ -9,6 +9,7 @@ have a limit there. With passive joints behind, reactions and torques grow as th
 actuators that hold these joints, as in the document, torques stay bounded.
 """
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -18,21 +19,15 @@ from undula.gallery import drawing, measures
 from undula.scenario.scenario import Parameter, Scenario, Setup
 
 WHEELED = 1 / 3  # part of a module's mass that its wheeled body has (ours)
-RULES: dict[str, Any] = {
-    "least reactions": un.reactions.Least(),
-    "least torques": un.reactions.Least(reactions=0.0, efforts=1.0),
-    "least power": un.reactions.Least(reactions=0.0, power=1.0),
-    "largest margin": None,  # depends on the number of wheels: see `rule_of`
-    "document": un.reactions.Projected(),
+RULES: dict[str, Callable[[int], Any]] = {  # for a number of modules
+    "least reactions": lambda n: un.reactions.Least(),
+    "least torques": lambda n: un.reactions.Least(reactions=0.0, efforts=1.0),
+    "least power": lambda n: un.reactions.Least(reactions=0.0, power=1.0),
+    # all wheels have the same friction, so that its size does not matter
+    "largest margin": lambda n: un.reactions.Least(margin={f"wheels{k}": 1.0 for k in range(1, n + 1)}),
+    "document": lambda n: un.reactions.Projected(),
 }
 TRACK, RADIUS = 0.9, 0.2  # of the wheels, in half-lengths, for the drawing and the inertias
-
-
-def rule_of(p: dict) -> Any:
-    """The rule that chooses reactions and torques. All wheels have the same friction, so that its size does not matter."""
-    if p["rule"] == "largest margin":
-        return un.reactions.Least(margin={f"wheels{k}": 1.0 for k in range(1, p["modules"] + 1)})
-    return RULES[p["rule"]]
 
 
 def build(p: dict) -> Setup:
@@ -85,7 +80,7 @@ def build(p: dict) -> Setup:
         )
         if p["tail"] == "actuated":
             b.lead([f"r{j}" for j in range(6, 2 * n, 2)])
-    system = b.build().with_reactions(rule_of(p))
+    system = b.build().with_reactions(RULES[p["rule"]](n))
     return Setup(system, system.state(), t_end=20.0, dt=0.01)
 
 

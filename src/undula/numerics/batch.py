@@ -47,7 +47,9 @@ def batch(f: Callable[..., Any], axes: Any = 0) -> Callable[..., Any]:
 
         try:
             return jax.lax.map(one, moved)
-        except jax.errors.JAXTypeError as error:
+        except UndulaError:
+            raise
+        except TypeError as error:  # JAX's own, too
             raise UndulaError(f"batch: f = {shown(f)} cannot be computed: {reason(error)}.") from error
 
     return batched

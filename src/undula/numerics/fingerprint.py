@@ -40,35 +40,15 @@ KNOWN = (
     "typing",
     "abc",
 )
-GENERATED = {
-    *(
-        "__dict__",
-        "__weakref__",
-        "__doc__",
-        "__module__",
-        "__annotations__",
-        "__dataclass_fields__",
-        "__dataclass_params__",
-    ),
-    *(
-        "__abstractmethods__",
-        "_abc_impl",
-        "__match_args__",
-        "__hash__",
-        "__eq__",
-        "__repr__",
-        "__parameters__",
-        "__orig_bases__",
-    ),
-    *(
-        "__slots__",
-        "__firstlineno__",
-        "__static_attributes__",
-        "__annotate__",
-        "__annotate_func__",
-        "__annotations_cache__",
-    ),
-}
+GENERATED = frozenset(
+    """
+    __dict__ __weakref__ __doc__ __module__ __annotations__
+    __dataclass_fields__ __dataclass_params__ __abstractmethods__ _abc_impl __match_args__
+    __hash__ __eq__ __repr__ __parameters__ __orig_bases__
+    __slots__ __firstlineno__ __static_attributes__ __annotate__ __annotate_func__
+    __annotations_cache__
+    """.split()
+)  # attributes of classes that say nothing, or follow from others
 PLAIN = (type(None), bool, int, float, complex, str, bytes)
 INSTALLED = tuple({sysconfig.get_paths()[x] + os.sep for x in ("stdlib", "platstdlib", "purelib", "platlib")})
 DEEP = 2  # how far objects without description are followed
